@@ -1,0 +1,40 @@
+"""An LLM agent's session, kept as a real Jupyter notebook that can be opened, edited and replayed.
+
+`import rlmnb` imports nothing heavy: each name below is loaded when it is first used, and `append`
+never needs more than the standard library.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlmnb.errors import RlmnbError as RlmnbError
+    from rlmnb.session import Cell as Cell
+    from rlmnb.session import Session as Session
+
+__all__ = ["Cell", "RlmnbError", "Session", "__version__", "append"]
+__version__ = "0.1.0"
+
+
+def append(session: str, cell: "Mapping[str, Any]", **options: "Any") -> str:
+    """Append one cell to a session and return its id, using the standard library only.
+
+    `session` is an id, or a path to any notebook; it begins here if it has not yet. `cell` is
+    `{"source": …}` with any field of a record beside it, or a whole nbformat cell. Options are
+    `root`, `cwd` and `timeout`.
+    """
+    from rlmnb.store.append import append as append_cell
+
+    return append_cell(session, cell, **options).cell_id
+
+
+_HOMES = {"Cell": "rlmnb.session", "RlmnbError": "rlmnb.errors", "Session": "rlmnb.session"}
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rlmnb' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,81 @@
+"""Everything rlmnb raises on purpose.
+
+Callers catch `RlmnbError` or one of its branches. The message says what is wrong, where, what was
+wanted and what was found; `hint` is the next command to run.
+"""
+
+
+class RlmnbError(Exception):
+    """Everything this package raises on purpose."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidNameError(RlmnbError, ValueError):
+    """A session id or cell id that is not a plain name; refused before a path is made from it."""
+
+
+class SessionNotFoundError(RlmnbError, FileNotFoundError):
+    """No session, or no notebook, answers to that name."""
+
+
+class AmbiguousSessionError(RlmnbError, LookupError):
+    """A prefix that more than one session answers to."""
+
+
+class CellNotFoundError(RlmnbError, LookupError):
+    """No cell, or more than one, answers to that id or prefix."""
+
+
+class InvalidCellError(RlmnbError, ValueError):
+    """A cell that would make the notebook invalid nbformat; refused before anything is written."""
+
+
+class DependencyError(RlmnbError, ValueError):
+    """A dependency on the cell itself, on an unknown cell, or around a cycle."""
+
+
+class StatusError(RlmnbError, ValueError):
+    """A move between two statuses that the status machine does not know."""
+
+
+class SchemaError(RlmnbError):
+    """A record or session state that this version cannot read."""
+
+
+class NotebookError(RlmnbError):
+    """The notebook is not one: empty, cut short, not JSON, not nbformat 4."""
+
+    exit_code = 3
+
+
+class ObjectError(RlmnbError):
+    """An object that is missing, or whose bytes are not those its digest names."""
+
+    exit_code = 3
+
+
+class UnsafePathError(RlmnbError):
+    """A path that leads out of where it should be: a symbolic link, a pipe, a foreign directory."""
+
+    exit_code = 3
+
+
+class LockTimeoutError(RlmnbError):
+    """Another process held the session's lock for longer than the caller would wait."""
+
+    exit_code = 3
+
+
+class StorageError(RlmnbError):
+    """The disk would not take it: full, read-only, no permission."""
+
+    exit_code = 3

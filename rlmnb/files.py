@@ -1,0 +1,347 @@
+"""Locks, safe opens and atomic writes. Nothing else in the package writes to disk.
+
+Every file is 0600 in a directory 0700. A symbolic link or a pipe that stands where one of our
+files belongs is refused, never followed: whoever planted it must not choose what is read or
+written.
+"""
+
+import errno
+import os
+import time
+
+from rlmnb.errors import LockTimeoutError, NotebookError, StorageError, UnsafePathError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Self
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_GUARDED = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_CHUNK = 1 << 22
+_POLL_FIRST, _POLL_LONGEST = 0.0005, 0.02
+
+
+def storage_error(error: OSError, doing: str, path: str) -> StorageError:
+    """Turn what the system said into an error that names the file and the way out."""
+    hints = {
+        errno.ENOSPC: "free some disk space, then run: rlmnb doctor --fix",
+        errno.EDQUOT: "free some of your disk quota, then run: rlmnb doctor --fix",
+        errno.EROFS: "the file system is read-only: set RLMNB_HOME to a place that can be written",
+        errno.EACCES: "check who owns the directory, or set RLMNB_HOME to one of yours",
+    }
+    return StorageError(
+        f"{path}: cannot {doing}: {error.strerror or error}", hint=hints.get(error.errno or 0)
+    )
+
+
+def make_directory(path: str) -> None:
+    """Make a directory and its missing parents, each 0700."""
+    try:
+        # `os.makedirs` would give the parents the user's default mode.
+        parent = os.path.dirname(path)
+        if parent != path and not os.path.isdir(parent):
+            make_directory(parent)
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o700)
+    except FileExistsError:
+        if os.path.isdir(path):
+            return  # another process was faster
+        raise UnsafePathError(f"{path}: wanted a directory, found something else") from None
+    except OSError as error:
+        raise storage_error(error, "make the directory", path) from error
+
+
+def refuse_link(path: str) -> None:
+    """Refuse a symbolic link where one of our own directories belongs."""
+    if os.path.islink(path):
+        raise UnsafePathError(
+            f"{path}: is a symbolic link to {os.readlink(path)!r}, wanted a directory of rlmnb's own",
+            hint=f"if you did not put it there, remove it: rm {path}",
+        )
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file and nothing else; a missing one raises FileNotFoundError."""
+    try:
+        descriptor = os.open(path, flags | _GUARDED, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise UnsafePathError(
+                f"{path}: is a symbolic link, wanted a file of rlmnb's own",
+                hint=f"if you did not put it there, remove it: rm {path}",
+            ) from None
+        if error.errno == errno.ENXIO:
+            raise UnsafePathError(f"{path}: is a pipe or a socket, wanted a file") from None
+        raise
+    if (os.fstat(descriptor).st_mode & 0o170000) != 0o100000:
+        os.close(descriptor)
+        raise UnsafePathError(f"{path}: is not a regular file")
+    return descriptor
+
+
+def read_all(descriptor: int) -> bytes:
+    """Read an open file from its beginning to its end."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    parts = []
+    while chunk := os.read(descriptor, _CHUNK):
+        parts.append(chunk)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def read_bytes(path: str) -> bytes:
+    """Read one of our files whole."""
+    descriptor = open_regular(path)
+    try:
+        return read_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, start: int, length: int) -> bytes:
+    """Read `length` bytes from `start`, fewer only at the end of the file."""
+    parts = []
+    os.lseek(descriptor, start, os.SEEK_SET)
+    while length > 0 and (chunk := os.read(descriptor, length)):
+        parts.append(chunk)
+        length -= len(chunk)
+    return b"".join(parts)
+
+
+def write_all(descriptor: int, data: "bytes | memoryview") -> None:
+    """Write every byte, however many calls that takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def copy_range(source: int, target: int, length: int) -> None:
+    """Copy the first `length` bytes of one open file to another, inside the kernel where it can."""
+    offset = 0
+    native = getattr(os, "copy_file_range", None)
+    while native is not None and offset < length:
+        try:
+            copied = native(source, target, length - offset, offset)
+        except OSError as error:
+            if offset or error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM):
+                raise
+            break
+        if not copied:
+            break
+        offset += copied
+    os.lseek(source, offset, os.SEEK_SET)
+    while offset < length:
+        chunk = os.read(source, min(_CHUNK, length - offset))
+        if not chunk:
+            raise NotebookError("the file became shorter while it was copied")
+        write_all(target, chunk)
+        offset += len(chunk)
+
+
+class Replacement:
+    """A new version of a file, written beside it and renamed over it when it is whole.
+
+    Used as a `with` block: `commit()` renames; leaving without it removes the temporary file, so
+    a failure leaves nothing behind.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        directory, name = os.path.split(path)
+        unique = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._temporary = os.path.join(directory, f".{name}.{unique}.tmp")
+        self.descriptor = -1
+
+    def __enter__(self) -> "Self":
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _GUARDED
+        try:
+            self.descriptor = os.open(self._temporary, flags, 0o600)
+        except OSError as error:
+            raise storage_error(error, "write", self.path) from error
+        return self
+
+    def write(self, data: "bytes | memoryview") -> None:
+        """Add bytes to the new version."""
+        write_all(self.descriptor, data)
+
+    def commit(self, still_right: "Callable[[], bool] | None" = None) -> bool:
+        """Put the new version in place; False if `still_right`, asked last of all, says no."""
+        os.fsync(self.descriptor)
+        os.close(self.descriptor)
+        self.descriptor = -1
+        if still_right is not None and not still_right():
+            return False
+        os.replace(self._temporary, self.path)
+        return True
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: "BaseException | None",
+        trace: "TracebackType | None",
+    ) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        try:
+            os.unlink(self._temporary)
+        except FileNotFoundError:
+            pass
+        if isinstance(error, OSError):
+            raise storage_error(error, "write", self.path) from error
+
+
+def write_atomic(path: str, *parts: bytes) -> None:
+    """Replace a file by these bytes: whoever reads sees the old version or the new one."""
+    with Replacement(path) as new:
+        for part in parts:
+            new.write(part)
+        new.commit()
+
+
+def remove_leftovers(directory: str, name: str) -> None:
+    """Remove temporary files of dead writers. Only for the holder of the lock that guards `name`."""
+    prefix = f".{name}."
+    for entry in os.listdir(directory):
+        if entry.startswith(prefix) and entry.endswith(".tmp"):
+            remove(os.path.join(directory, entry))
+
+
+def remove(path: str) -> None:
+    """Remove a file; one that is gone already is fine."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and what is below it, following no link out of it."""
+    import shutil
+
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise storage_error(error, "remove", path) from error
+
+
+def rename(old: str, new: str) -> None:
+    """Move a file or directory aside."""
+    os.replace(old, new)
+
+
+def point_link(link: str, target: str) -> None:
+    """Let a symbolic link point to `target`, replacing a link but nothing else."""
+    if os.path.lexists(link) and not os.path.islink(link):
+        return
+    temporary = f"{link}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    try:
+        os.symlink(target, temporary)
+        os.replace(temporary, link)
+    except OSError:
+        # A convenience for people: some file systems, and Windows users, cannot have it.
+        remove(temporary)
+
+
+def append_durably(descriptor: int, data: bytes) -> None:
+    """Add bytes to the end of an open file and wait until the disk has them.
+
+    If the disk takes only a part, that part is taken back, so that no half line is left.
+    """
+    before = os.lseek(descriptor, 0, os.SEEK_END)
+    try:
+        write_all(descriptor, data)
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+
+
+class Lock:
+    """An exclusive lock on a file, kept by the system: it ends with the process that holds it.
+
+    The file is opened anew for each lock, so threads of one process exclude each other too.
+    """
+
+    def __init__(self, path: str, *, timeout: float) -> None:
+        self.path = path
+        self._timeout = timeout
+        self.descriptor = -1
+
+    def attempt(self) -> bool:
+        """Take the lock if it is free now."""
+        try:
+            descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise storage_error(error, "lock", self.path) from error
+        if not _try_lock(descriptor):
+            os.close(descriptor)
+            return False
+        try:
+            # Whoever removed the file meanwhile has made our lock guard nothing.
+            same = os.stat(self.path).st_ino == os.fstat(descriptor).st_ino
+        except FileNotFoundError:
+            same = False
+        if not same:
+            os.close(descriptor)
+            return False
+        self.descriptor = descriptor
+        return True
+
+    def __enter__(self) -> "Self":
+        for _ in polls(self._timeout):
+            if self.attempt():
+                return self
+        raise LockTimeoutError(
+            f"{self.path}: another process has held the lock for {self._timeout:g} s",
+            hint="wait for it to finish, or find it with: fuser " + self.path,
+        )
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            # Far past any content, so that the locked byte never hinders a reader.
+            os.lseek(descriptor, 1 << 40, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            os.lseek(descriptor, 0, os.SEEK_SET)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+            return False
+        raise
+    return True
+
+
+def polls(timeout: float) -> "Iterable[float]":
+    """Yield until `timeout` seconds have passed, once at least, resting longer each time."""
+    end = time.monotonic() + timeout
+    pause = _POLL_FIRST
+    while True:
+        left = end - time.monotonic()
+        yield left
+        if left <= 0:
+            return
+        time.sleep(min(pause, max(left, 0.0)))
+        pause = min(pause * 2, _POLL_LONGEST)

@@ -1,0 +1,267 @@
+"""Bring the notebook up to the journal: the entries after the number it has taken in.
+
+The usual case is a splice that parses nothing but the notebook's end. Where the notebook is not
+canonical, lost its metadata, or an older cell changes, it is parsed and written anew.
+"""
+
+import os
+
+from rlmnb.errors import NotebookError, SchemaError, StorageError
+from rlmnb.files import Lock, polls, read_at, remove_leftovers, write_all
+from rlmnb.format.nbjson import cell_text, source_of
+from rlmnb.format.state import merged, new_state, notebook_metadata
+from rlmnb.format.version import SCHEMA
+from rlmnb.ids import is_nbformat_id, new_cell_id
+from rlmnb.store import journal, notebook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlmnb.store.journal import Entry
+    from rlmnb.store.layout import Place
+
+
+class Folded:
+    """What a fold came to: how far the notebook is now, and which dropped cells it put back."""
+
+    __slots__ = ("restored", "seq", "why_not")
+
+    def __init__(
+        self, seq: int, restored: "tuple[str, ...]" = (), why_not: "str | None" = None
+    ) -> None:
+        self.seq = seq
+        self.restored = restored
+        self.why_not = why_not
+
+
+def fold(place: "Place", seq: int, *, timeout: float) -> Folded:
+    """Fold entries until the notebook has taken in `seq`, by us or by whoever holds the lock.
+
+    Never raises for what another program did to the notebook: the journal has the entries, so the
+    reason is handed back instead.
+    """
+    lock = Lock(place.lock, timeout=0)
+    for left in polls(timeout):
+        if lock.attempt():
+            try:
+                return _fold_locked(place, lock, max(left, 0.05))
+            except (NotebookError, SchemaError, StorageError, OSError) as error:
+                return Folded(-1, why_not=str(error))
+            finally:
+                lock.release()
+        tail = notebook.peek_tail(place.notebook)
+        if tail is not None and tail.appended >= seq:
+            return Folded(tail.appended)
+    return Folded(-1, why_not=f"{place.lock}: another process held the lock for {timeout:g} s")
+
+
+def _fold_locked(place: "Place", lock: Lock, patience: float) -> Folded:
+    remove_leftovers(*os.path.split(place.notebook))
+    reached = _reached(lock)
+    # Each turn of the loop is a version of the notebook that somebody else put there meanwhile.
+    for left in polls(patience):
+        try:
+            with notebook.OpenNotebook(place.notebook) as opened:
+                folded = _fold_opened(place, opened, reached)
+        except FileNotFoundError:
+            folded = _begin(place)
+        except NotebookError:
+            if left <= 0 or not _being_saved(place.notebook):
+                raise
+            continue
+        if folded is not None:
+            os.lseek(lock.descriptor, 0, os.SEEK_SET)
+            write_all(lock.descriptor, b"%-19d\n" % folded.seq)
+            return folded
+    raise NotebookError(f"{place.notebook}: other programs keep rewriting it")
+
+
+def _being_saved(path: str) -> bool:
+    with notebook.OpenNotebook(path) as opened:
+        return opened.age() < notebook.SAVE_PATIENCE
+
+
+def _reached(lock: Lock) -> int:
+    """Return how far a fold has ever got; kept in the lock file, where only lock holders write."""
+    try:
+        return int(read_at(lock.descriptor, 0, 20))
+    except ValueError:
+        return -1
+
+
+def _begin(place: "Place") -> Folded:
+    """Make a notebook that is missing from all that the journal has."""
+    entries = journal.all_entries(place.journal)
+    state = next((entry["state"] for entry in entries if entry.get("op") == "create"), None)
+    if not isinstance(state, dict):
+        state = new_state(place.session_id)
+    new: dict[str, Any] = {
+        "cells": [],
+        "metadata": notebook_metadata(state, -1),
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    apply(new, entries)
+    notebook.write_new(place.notebook, new)
+    return Folded(notebook.appended_of(new["metadata"]))
+
+
+def _fold_opened(
+    place: "Place", opened: notebook.OpenNotebook, reached: int
+) -> "Folded | None":
+    tail = opened.tail()
+    if tail is None or tail.state is None or tail.appended < 0:
+        return _fold_parsed(place, opened)
+    _check_schema(tail.state, place.notebook)
+    entries = journal.entries_after(place.journal, tail.appended)
+    if not entries:
+        return Folded(tail.appended)
+    dropped = tail.appended < reached
+    added = {
+        entry["cell"]["id"]: entry["cell"] for entry in entries if entry.get("op") == "append"
+    }
+    simple = all(
+        entry.get("op") != "update" or entry.get("cell_id") in added for entry in entries
+    )
+    if not simple or (dropped and _any_present(opened.read(), added)):
+        return _fold_parsed(place, opened)
+    metadata = tail.metadata
+    for entry in entries:
+        if entry.get("op") == "update":
+            _update(added[entry["cell_id"]], entry)
+        metadata = _with_state(metadata, entry)
+    texts = [cell_text(cell) for cell in added.values()]
+    if not notebook.splice(opened, tail, texts, metadata):
+        return None
+    restored = tuple(
+        entry["cell"]["id"]
+        for entry in entries
+        if entry.get("op") == "append" and entry["seq"] <= reached
+    )
+    return Folded(entries[-1]["seq"], restored)
+
+
+def _check_schema(state: "dict[str, Any]", where: str) -> None:
+    if state.get("schema_version") != SCHEMA:
+        from rlmnb.format.migrations import migrate
+
+        migrate(state, where)
+
+
+def _any_present(data: bytes, ids: "dict[str, Any]") -> bool:
+    return any(f'"id": "{cell_id}"'.encode() in data for cell_id in ids)
+
+
+def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | None":
+    whole = notebook.parse(opened.read(), place.notebook)
+    state = whole["metadata"].get("rlmnb")
+    if isinstance(state, dict):
+        _check_schema(state, place.notebook)
+    appended = notebook.appended_of(whole["metadata"])
+    if appended < 0:
+        appended = _recover_metadata(place, whole)
+    entries = journal.entries_after(place.journal, appended)
+    if not entries and isinstance(state, dict) and notebook.appended_of({"rlmnb": state}) >= 0:
+        return Folded(appended)
+    before = {cell.get("id") for cell in whole["cells"]}
+    apply(whole, entries)
+    if not notebook.rewrite(opened, whole):
+        return None
+    restored = tuple(
+        entry["cell"]["id"]
+        for entry in entries[:-1]
+        if entry.get("op") == "append" and entry["cell"]["id"] not in before
+    )
+    return Folded(notebook.appended_of(whole["metadata"]), restored)
+
+
+def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
+    """Apply journal entries to a parsed notebook, in order."""
+    give_ids(whole)
+    by_id = {cell["id"]: cell for cell in whole["cells"]}
+    for entry in entries:
+        if entry.get("op") == "append" and entry["cell"]["id"] not in by_id:
+            cell = entry["cell"]
+            whole["cells"].append(cell)
+            by_id[cell["id"]] = cell
+        elif entry.get("op") == "update" and entry.get("cell_id") in by_id:
+            _update(by_id[entry["cell_id"]], entry)
+        whole["metadata"] = _with_state(whole["metadata"], entry)
+
+
+def give_ids(whole: "dict[str, Any]") -> None:
+    """Bring a notebook to nbformat 4.5: every cell has an id that nbformat takes, and its own."""
+    seen: set[str] = set()
+    for number, cell in enumerate(whole["cells"]):
+        cell_id = cell.get("id")
+        if not is_nbformat_id(cell_id) or cell_id in seen:
+            cell["id"] = cell_id = new_cell_id(number)
+        seen.add(str(cell_id))
+    minor = whole.get("nbformat_minor")
+    whole["nbformat_minor"] = minor if isinstance(minor, int) and minor > 5 else 5
+
+
+def _update(cell: "dict[str, Any]", entry: "Entry") -> None:
+    metadata = cell.setdefault("metadata", {})
+    metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
+    for key in ("outputs", "execution_count"):
+        if key in entry and cell.get("cell_type") == "code":
+            cell[key] = entry[key]
+
+
+def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
+    state = metadata.get("rlmnb")
+    state = dict(state) if isinstance(state, dict) else {}
+    if entry.get("op") == "state":
+        state = merged(state, entry.get("set") or {})
+    session = dict(state.get("session") or {})
+    if "at" in entry and entry.get("op") != "create":
+        session["updated_at"] = entry["at"]
+    return {**metadata, "rlmnb": {**state, "session": session, "appended": entry["seq"]}}
+
+
+def _recover_metadata(place: "Place", whole: "dict[str, Any]") -> int:
+    """Give a notebook that lost its metadata what the journal knows; return how far it had got.
+
+    Tools that strip metadata may change ids as well, so a cell is known by its id or, failing
+    that, by its source. Cells the journal has past the last known one were never in it.
+    """
+    entries = journal.all_entries(place.journal)
+    state: dict[str, Any] = {}
+    for entry in entries:
+        if entry.get("op") == "create" and isinstance(entry.get("state"), dict):
+            state = entry["state"]
+        elif entry.get("op") == "state":
+            state = merged(state, entry.get("set") or {})
+    appends = [entry for entry in entries if entry.get("op") == "append"]
+    reached = max((_recognise(whole["cells"], appends)), default=-1)
+    present = whole["metadata"].get("rlmnb")
+    whole["metadata"]["rlmnb"] = {
+        **(state or new_state(place.session_id)),
+        **(present if isinstance(present, dict) else {}),
+        "appended": max(reached, 0),
+    }
+    return reached
+
+
+def _recognise(cells: "list[dict[str, Any]]", appends: "list[Entry]") -> "list[int]":
+    by_id = {entry["cell"]["id"]: entry for entry in appends}
+    present = {cell.get("id") for cell in cells}
+    by_source: dict[str, list[Entry]] = {}
+    for entry in reversed(appends):
+        if entry["cell"]["id"] not in present:
+            by_source.setdefault(source_of(entry["cell"]), []).append(entry)
+    found = []
+    for cell in cells:
+        entry = by_id.get(str(cell.get("id")))
+        if entry is None and (same := by_source.get(source_of(cell))):
+            entry = same.pop()
+            cell["id"] = entry["cell"]["id"]
+        if entry is None:
+            continue
+        found.append(int(entry["seq"]))
+        record = entry["cell"]["metadata"].get("rlmnb")
+        if record is not None:
+            cell.setdefault("metadata", {}).setdefault("rlmnb", record)
+    return found

@@ -1,0 +1,108 @@
+"""Where things are on disk. Paths are made here and nowhere else."""
+
+import os
+
+from rlmnb.errors import UnsafePathError
+from rlmnb.files import make_directory, refuse_link
+from rlmnb.ids import SessionId, check_session_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOTEBOOK = "session.ipynb"
+JOURNAL = "journal.jsonl"
+INDEX = "index.json"
+
+
+class Place:
+    """Where one notebook lives, and what belongs to it.
+
+    A session has a directory of its own under the root. A plain notebook stays where its owner put
+    it, and everything of ours goes to `.rlmnb/` beside it.
+    """
+
+    __slots__ = ("directory", "index", "journal", "lock", "notebook", "objects", "session_id")
+
+    def __init__(self, session_id: SessionId, notebook: str, directory: str, objects: str) -> None:
+        self.session_id = session_id
+        self.notebook = notebook
+        self.directory = directory
+        self.objects = objects
+        self.journal = os.path.join(directory, JOURNAL)
+        self.index = os.path.join(directory, INDEX)
+        self.lock = os.path.join(directory, ".lock")
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether this is a notebook of its owner's and not a session of ours."""
+        return os.path.dirname(self.notebook) != self.directory
+
+    @property
+    def spill(self) -> str:
+        """Where an event goes when the journal cannot be had."""
+        return os.path.join(self.directory, "spill")
+
+    def exists(self) -> bool:
+        """Tell whether there is anything here."""
+        return os.path.lexists(self.notebook) or os.path.lexists(self.journal)
+
+    def prepare(self) -> None:
+        """Make the directory, and refuse one that leads elsewhere."""
+        if self.plain:
+            refuse_link(os.path.dirname(self.directory))
+        refuse_link(self.directory)
+        if not os.path.isdir(self.directory):
+            make_directory(self.directory)
+
+
+def sessions_root(environ: "Mapping[str, str] | None" = None) -> str:
+    """Return the directory that holds all sessions: $RLMNB_HOME or ~/.claude/rlm-sessions."""
+    home = (os.environ if environ is None else environ).get("RLMNB_HOME")
+    path = home or os.path.join("~", ".claude", "rlm-sessions")
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def session_place(session_id: str, root: "str | None" = None) -> Place:
+    """Return where the session with this id lives, or would."""
+    name = check_session_id(session_id)
+    root = root or sessions_root()
+    directory = os.path.join(root, name)
+    return Place(name, os.path.join(directory, NOTEBOOK), directory, os.path.join(root, "objects"))
+
+
+def notebook_place(path: str) -> Place:
+    """Return where the notebook at `path` lives; a session's notebook is known by its directory."""
+    real = os.path.realpath(path)
+    if os.path.isdir(real):
+        real = os.path.join(real, NOTEBOOK)
+    directory, name = os.path.split(real)
+    if name == NOTEBOOK and os.path.lexists(os.path.join(directory, JOURNAL)):
+        return session_place(os.path.basename(directory), os.path.dirname(directory))
+    beside = os.path.join(directory, ".rlmnb")
+    return Place(
+        _name_from(name), real, os.path.join(beside, name), os.path.join(beside, "objects")
+    )
+
+
+def _name_from(file_name: str) -> SessionId:
+    stem = file_name.rsplit(".", 1)[0]
+    plain = "".join(
+        letter if letter.isascii() and letter.isalnum() else "-" for letter in stem
+    ).strip("-")
+    return check_session_id((plain or "notebook")[:128] + ("-nb" if plain in ("current",) else ""))
+
+
+def looks_like_path(target: str) -> bool:
+    """Tell whether a person who typed this meant a file and not a session's id."""
+    separators = os.sep + (os.altsep or "")
+    return target.endswith(".ipynb") or any(sep in target for sep in separators) or target == "."
+
+
+def place_of(target: str, root: "str | None" = None) -> Place:
+    """Return the place a full id or a path names, whether or not anything is there yet."""
+    if not looks_like_path(target):
+        return session_place(target, root)
+    if "\0" in target:
+        raise UnsafePathError(f"{target!r} has a NUL character in it")
+    return notebook_place(target)

@@ -1,0 +1,69 @@
+"""Which project a directory belongs to, read from git's own files: no process, a few opens.
+
+Worktrees of one repository share its common directory, so that is the project's identity.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIMIT = 1 << 20
+
+
+def _read(*parts: str) -> str:
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
+            return file.read(_LIMIT)
+    except OSError:
+        return ""
+
+
+def _upwards(path: str) -> "Iterator[str]":
+    while True:
+        yield path
+        parent = os.path.dirname(path)
+        if parent == path:
+            return
+        path = parent
+
+
+def _git_directory(cwd: str) -> "str | None":
+    for directory in _upwards(os.path.realpath(cwd)):
+        dot_git = os.path.join(directory, ".git")
+        if os.path.isdir(dot_git):
+            return dot_git
+        if os.path.isfile(dot_git):
+            text = _read(dot_git)
+            if text.startswith("gitdir:"):
+                return os.path.normpath(os.path.join(directory, text[7:].strip()))
+    return None
+
+
+def _commit_of(git: str, common: str, reference: str) -> "str | None":
+    for place in (git, common):
+        if commit := _read(place, reference).strip():
+            return commit
+    for line in _read(common, "packed-refs").splitlines():
+        commit, _, name = line.partition(" ")
+        if name == reference:
+            return commit
+    return None
+
+
+def describe(cwd: str) -> "dict[str, str | None]":
+    """Return the project a directory belongs to, and the branch and commit it is on."""
+    git = _git_directory(cwd)
+    if git is None:
+        return {"project": os.path.realpath(cwd), "branch": None, "head_commit": None}
+    common = os.path.realpath(os.path.join(git, _read(git, "commondir").strip() or "."))
+    head = _read(git, "HEAD").strip()
+    if not head.startswith("ref: "):
+        return {"project": common, "branch": None, "head_commit": head or None}
+    reference = head[5:]
+    return {
+        "project": common,
+        "branch": reference.removeprefix("refs/heads/"),
+        "head_commit": _commit_of(git, common, reference),
+    }
