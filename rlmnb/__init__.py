@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlmnb.errors import RlmnbError as RlmnbError
-    from rlmnb.session import Cell as Cell
     from rlmnb.session import Session as Session
+    from rlmnb.views import Cell as Cell
+
+    __version__: str
 
 __all__ = ["Cell", "RlmnbError", "Session", "__version__", "append"]
-__version__ = "0.1.0"
 
 
 def append(session: str, cell: "Mapping[str, Any]", **options: "Any") -> str:
@@ -29,7 +30,12 @@ def append(session: str, cell: "Mapping[str, Any]", **options: "Any") -> str:
     return append_cell(session, cell, **options).cell_id
 
 
-_HOMES = {"Cell": "rlmnb.session", "RlmnbError": "rlmnb.errors", "Session": "rlmnb.session"}
+_HOMES = {
+    "Cell": ("rlmnb.views", "Cell"),
+    "RlmnbError": ("rlmnb.errors", "RlmnbError"),
+    "Session": ("rlmnb.session", "Session"),
+    "__version__": ("rlmnb.format.version", "PACKAGE"),
+}
 
 
 def __getattr__(name: str) -> "Any":
@@ -37,4 +43,5 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'rlmnb' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module, attribute = _HOMES[name]
+    return getattr(importlib.import_module(module), attribute)

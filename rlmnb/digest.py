@@ -54,7 +54,7 @@ def of_text(text: str) -> Digest:
 
 
 def of_value(value: "Any") -> Digest:
-    """Hash a JSON value: key order, tuples, and whole floats (which JupyterLab rewrites) are equal."""
+    """Hash a JSON value; key order does not count, nor whole floats, which JupyterLab rewrites."""
     return of_text(compact(portable(value)))
 
 

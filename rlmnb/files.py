@@ -21,6 +21,7 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+_HAS_FLOCK: bool = fcntl is not None
 
 _GUARDED = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -66,7 +67,7 @@ def refuse_link(path: str) -> None:
     """Refuse a symbolic link where one of our own directories belongs."""
     if os.path.islink(path):
         raise UnsafePathError(
-            f"{path}: is a symbolic link to {os.readlink(path)!r}, wanted a directory of rlmnb's own",
+            f"{path}: is a symbolic link to {os.readlink(path)!r}, wanted a directory of our own",
             hint=f"if you did not put it there, remove it: rm {path}",
         )
 
@@ -192,10 +193,7 @@ class Replacement:
     ) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
-        try:
-            os.unlink(self._temporary)
-        except FileNotFoundError:
-            pass
+        remove(self._temporary)
         if isinstance(error, OSError):
             raise storage_error(error, "write", self.path) from error
 
@@ -209,7 +207,7 @@ def write_atomic(path: str, *parts: bytes) -> None:
 
 
 def remove_leftovers(directory: str, name: str) -> None:
-    """Remove temporary files of dead writers. Only for the holder of the lock that guards `name`."""
+    """Remove temporary files of dead writers; only for the holder of the lock on `name`."""
     prefix = f".{name}."
     for entry in os.listdir(directory):
         if entry.startswith(prefix) and entry.endswith(".tmp"):
@@ -221,7 +219,7 @@ def remove(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        pass
+        return
 
 
 def remove_tree(path: str) -> None:
@@ -318,14 +316,14 @@ class Lock:
 
 def _try_lock(descriptor: int) -> bool:
     try:
-        if fcntl is not None:
+        if _HAS_FLOCK:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
             import msvcrt
 
             # Far past any content, so that the locked byte never hinders a reader.
             os.lseek(descriptor, 1 << 40, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
             os.lseek(descriptor, 0, os.SEEK_SET)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):

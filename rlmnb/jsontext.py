@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 try:
-    from _json import encode_basestring as _quote  # type: ignore[import-not-found]
+    from _json import encode_basestring as _quote
     from _json import make_scanner as _make_scanner
 except ImportError:  # not CPython
     from json.encoder import encode_basestring as _quote
 
-    _make_scanner = None
+    _make_scanner = None  # type: ignore[assignment, misc]
 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _SPACE = " \t\n\r"
@@ -36,7 +36,7 @@ class _Defaults:
     memo: "dict[str, str]" = {}  # noqa: RUF012 - read by the Python scanner of other interpreters
 
 
-_scan = _make_scanner(_Defaults()) if _make_scanner is not None else None
+_scan: "Any" = _make_scanner(_Defaults()) if _make_scanner is not None else None  # type: ignore[arg-type]
 
 
 def loads(text: "str | bytes | bytearray | memoryview") -> "Any":

@@ -89,9 +89,9 @@ def new_record(source: str, outputs: "list[Any]", fields: "Mapping[str, Any]") -
     if status != "running":
         record["completed_at"] = fields.get("completed_at") or times.now()
     record |= _given(fields, *_OPTIONAL)
-    record = portable(record)
-    record["context_hash"] = digest.context_hash(record)
-    return record
+    plain: dict[str, Any] = portable(record)
+    plain["context_hash"] = digest.context_hash(plain)
+    return plain
 
 
 _OPTIONAL = (

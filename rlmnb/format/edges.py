@@ -1,4 +1,4 @@
-"""The rules every set of dependencies keeps: no cell on itself, on an unknown one, around a cycle."""
+"""The rules of dependencies: none on the cell itself, on an unknown cell, around a cycle."""
 
 from rlmnb.errors import DependencyError
 

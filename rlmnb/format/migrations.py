@@ -1,4 +1,4 @@
-"""Named steps from an older schema to today's. Append only: a step that has shipped is never edited.
+"""Named steps from an older schema to today's. Append only: a shipped step is never edited.
 
 A step works on plain dicts, so it needs no model of a version that no longer exists. The version
 of a record or state is the number of steps it has behind it.

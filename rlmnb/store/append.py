@@ -26,7 +26,7 @@ TIMEOUT = 10.0
 
 
 class Appended:
-    """Where an appended cell got to. `why_not` says what kept it out of the notebook, if anything."""
+    """Where an appended cell got to; `why_not` says what kept it out of the notebook, if so."""
 
     __slots__ = ("cell_id", "seq", "why_not")
 
@@ -99,7 +99,7 @@ def write_entry(
         if not os.path.lexists(place.notebook):
             return -1
         try:
-            _, whole = notebook.read_whole(place.notebook, patience=timeout)
+            whole = notebook.read_whole(place.notebook, patience=timeout)
         except (NotebookError, OSError):
             return -1
         return notebook.appended_of(whole["metadata"])
@@ -181,7 +181,7 @@ def _all_present(place: Place, ids: "Iterable[str]") -> bool:
 def _parents(place: Place) -> "dict[str, tuple[str, ...]]":
     """Return every cell there is with what it depends on, pending entries included."""
     try:
-        _, whole = notebook.read_whole(place.notebook)
+        whole = notebook.read_whole(place.notebook)
         known, appended = whole["cells"], notebook.appended_of(whole["metadata"])
     except (NotebookError, OSError):
         known, appended = [], -1

@@ -107,9 +107,7 @@ def _begin(place: "Place") -> Folded:
     return Folded(notebook.appended_of(new["metadata"]))
 
 
-def _fold_opened(
-    place: "Place", opened: notebook.OpenNotebook, reached: int
-) -> "Folded | None":
+def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) -> "Folded | None":
     tail = opened.tail()
     if tail is None or tail.state is None or tail.appended < 0:
         return _fold_parsed(place, opened)
@@ -118,12 +116,8 @@ def _fold_opened(
     if not entries:
         return Folded(tail.appended)
     dropped = tail.appended < reached
-    added = {
-        entry["cell"]["id"]: entry["cell"] for entry in entries if entry.get("op") == "append"
-    }
-    simple = all(
-        entry.get("op") != "update" or entry.get("cell_id") in added for entry in entries
-    )
+    added = {entry["cell"]["id"]: entry["cell"] for entry in entries if entry.get("op") == "append"}
+    simple = all(entry.get("op") != "update" or entry.get("cell_id") in added for entry in entries)
     if not simple or (dropped and _any_present(opened.read(), added)):
         return _fold_parsed(place, opened)
     metadata = tail.metadata
@@ -160,7 +154,7 @@ def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | Non
         _check_schema(state, place.notebook)
     appended = notebook.appended_of(whole["metadata"])
     if appended < 0:
-        appended = _recover_metadata(place, whole)
+        appended = recover_metadata(place, whole)
     entries = journal.entries_after(place.journal, appended)
     if not entries and isinstance(state, dict) and notebook.appended_of({"rlmnb": state}) >= 0:
         return Folded(appended)
@@ -221,7 +215,7 @@ def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     return {**metadata, "rlmnb": {**state, "session": session, "appended": entry["seq"]}}
 
 
-def _recover_metadata(place: "Place", whole: "dict[str, Any]") -> int:
+def recover_metadata(place: "Place", whole: "dict[str, Any]") -> int:
     """Give a notebook that lost its metadata what the journal knows; return how far it had got.
 
     Tools that strip metadata may change ids as well, so a cell is known by its id or, failing
@@ -249,12 +243,12 @@ def _recognise(cells: "list[dict[str, Any]]", appends: "list[Entry]") -> "list[i
     by_id = {entry["cell"]["id"]: entry for entry in appends}
     present = {cell.get("id") for cell in cells}
     by_source: dict[str, list[Entry]] = {}
-    for entry in reversed(appends):
-        if entry["cell"]["id"] not in present:
-            by_source.setdefault(source_of(entry["cell"]), []).append(entry)
+    for lost in reversed(appends):
+        if lost["cell"]["id"] not in present:
+            by_source.setdefault(source_of(lost["cell"]), []).append(lost)
     found = []
     for cell in cells:
-        entry = by_id.get(str(cell.get("id")))
+        entry: Entry | None = by_id.get(str(cell.get("id")))
         if entry is None and (same := by_source.get(source_of(cell))):
             entry = same.pop()
             cell["id"] = entry["cell"]["id"]

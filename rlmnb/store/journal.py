@@ -162,6 +162,29 @@ def write(
     return seq
 
 
+def begin(
+    place: "Place",
+    first: "Callable[[], Entry]",
+    following: "list[Entry]",
+    *,
+    start: int,
+    timeout: float,
+) -> int:
+    """Write the first entries of a journal, all or none; a journal that has begun is left alone."""
+    with Lock(place.journal, timeout=timeout) as lock:
+        seq = _last_seq(lock.descriptor)
+        if seq >= 0:
+            return seq
+        data = _line(start, first())
+        for seq, entry in enumerate(following, start=start + 1):
+            data += _line(seq, entry)
+        try:
+            append_durably(lock.descriptor, data)
+        except OSError as error:
+            raise storage_error(error, "write the journal", place.journal) from error
+    return start + len(following)
+
+
 def _waiting(place: "Place", *, everywhere: bool) -> "list[tuple[str, Entry]]":
     if not everywhere and not os.path.isdir(place.spill):
         return []

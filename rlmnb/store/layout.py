@@ -2,7 +2,6 @@
 
 import os
 
-from rlmnb.errors import UnsafePathError
 from rlmnb.files import make_directory, refuse_link
 from rlmnb.ids import SessionId, check_session_id
 
@@ -94,15 +93,19 @@ def _name_from(file_name: str) -> SessionId:
 
 
 def looks_like_path(target: str) -> bool:
-    """Tell whether a person who typed this meant a file and not a session's id."""
-    separators = os.sep + (os.altsep or "")
-    return target.endswith(".ipynb") or any(sep in target for sep in separators) or target == "."
+    """Tell whether this names a file and not a session's id.
+
+    A notebook's name ends in `.ipynb`, whether it is there yet or not; anything else with
+    separators or dots is a path only if something is there, and no name for a session.
+    """
+    separators = os.sep + (os.altsep or "") + "."
+    if "\0" in target:
+        return False
+    return target.endswith(".ipynb") or (
+        any(sep in target for sep in separators) and os.path.exists(target)
+    )
 
 
 def place_of(target: str, root: "str | None" = None) -> Place:
     """Return the place a full id or a path names, whether or not anything is there yet."""
-    if not looks_like_path(target):
-        return session_place(target, root)
-    if "\0" in target:
-        raise UnsafePathError(f"{target!r} has a NUL character in it")
-    return notebook_place(target)
+    return notebook_place(target) if looks_like_path(target) else session_place(target, root)

@@ -76,7 +76,8 @@ class OpenNotebook:
 
     def __enter__(self) -> "Self":
         self.descriptor = open_regular(self.path)
-        self._first = self._version()
+        self.status = os.fstat(self.descriptor)
+        self._first = _version(self.status)
         return self
 
     def __exit__(
@@ -87,14 +88,6 @@ class OpenNotebook:
     ) -> None:
         os.close(self.descriptor)
 
-    def _version(self) -> "tuple[int, int, int]":
-        status = os.fstat(self.descriptor)
-        return status.st_ino, status.st_size, status.st_mtime_ns
-
-    @property
-    def size(self) -> int:
-        return self._first[1]
-
     def age(self) -> float:
         """Return the seconds since the file was last written."""
         return time.time() - os.fstat(self.descriptor).st_mtime
@@ -102,37 +95,49 @@ class OpenNotebook:
     def in_place(self) -> bool:
         """Tell whether the path still leads to exactly what was opened."""
         try:
-            status = os.stat(self.path, follow_symlinks=False)
+            return _version(os.stat(self.path, follow_symlinks=False)) == self._first
         except FileNotFoundError:
             return False
-        return (status.st_ino, status.st_size, status.st_mtime_ns) == self._first
 
     def written_since(self) -> bool:
         """Tell whether somebody wrote into this very file after it was opened."""
-        return self._version() != self._first
+        return _version(os.fstat(self.descriptor)) != self._first
 
     def tail(self) -> "Tail | None":
         """Return the end of the notebook, or None where it is not in canonical form."""
-        if read_at(self.descriptor, 0, len(_HEAD)) != _HEAD:
-            return None
-        if read_at(self.descriptor, 0, len(_EMPTY)) == _EMPTY:
-            rest = read_at(self.descriptor, len(_EMPTY), self.size - len(_EMPTY))
-            return _parsed_tail(rest, len(_HEAD), empty=True)
-        window = _WINDOW
-        while True:
-            start = max(0, self.size - window)
-            block = read_at(self.descriptor, start, self.size - start)
-            at = block.rfind(_END_OF_CELLS)
-            if at >= 0:
-                rest = block[at + len(b"\n ],\n") :]
-                return _parsed_tail(rest, start + at, empty=False)
-            if start == 0:
-                return None
-            window *= 4
+        return _find_tail(
+            lambda start, length: read_at(self.descriptor, start, length), self.status.st_size
+        )
 
     def read(self) -> bytes:
         """Return all bytes."""
         return read_all(self.descriptor)
+
+
+def _version(status: os.stat_result) -> "tuple[int, int, int]":
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def tail_of(data: bytes) -> "Tail | None":
+    """Return the end of a notebook that has been read whole."""
+    return _find_tail(lambda start, length: data[start : start + length], len(data))
+
+
+def _find_tail(read: "Callable[[int, int], bytes]", size: int) -> "Tail | None":
+    if read(0, len(_HEAD)) != _HEAD:
+        return None
+    if read(0, len(_EMPTY)) == _EMPTY:
+        return _parsed_tail(read(len(_EMPTY), size - len(_EMPTY)), len(_HEAD), empty=True)
+    window = _WINDOW
+    while True:
+        start = max(0, size - window)
+        block = read(start, size - start)
+        at = block.rfind(_END_OF_CELLS)
+        if at >= 0:
+            return _parsed_tail(block[at + len(b"\n ],\n") :], start + at, empty=False)
+        if start == 0:
+            return None
+        window *= 4
 
 
 def _parsed_tail(rest: bytes, cells_end: int, *, empty: bool) -> "Tail | None":
@@ -159,7 +164,7 @@ def peek_tail(path: str) -> "Tail | None":
 
 
 def parse(data: bytes, path: str) -> "dict[str, Any]":
-    """Return a notebook as a dict, with its cells a list of dicts; refuse what is not nbformat 4."""
+    """Return a notebook as a dict, its cells a list of dicts; refuse what is not nbformat 4."""
     hint = f"run: rlmnb doctor --fix {path}"
     if not data.strip():
         raise NotebookError(f"{path}: is empty, wanted a notebook", hint=hint)
@@ -194,14 +199,21 @@ def checked(notebook: "Any", path: str) -> "dict[str, Any]":
     return notebook
 
 
-def read_whole(path: str, patience: float = SAVE_PATIENCE) -> "tuple[bytes, dict[str, Any]]":
+def read_whole(path: str, patience: float = SAVE_PATIENCE) -> "dict[str, Any]":
     """Read and parse a notebook, again while another program is in the middle of saving it."""
+    return read_version(path, patience)[2]
+
+
+def read_version(
+    path: str, patience: float = SAVE_PATIENCE
+) -> "tuple[bytes, os.stat_result, dict[str, Any]]":
+    """Return the bytes of a notebook, what the system said of that version, and the notebook."""
     for left in polls(patience):
         with OpenNotebook(path) as opened:
             data = opened.read()
             fresh = opened.age() < _SAVE_TAKES
         try:
-            return data, parse(data, path)
+            return data, opened.status, parse(data, path)
         except NotebookError:
             # A file that nobody has touched for a while is not being saved, it is broken.
             if left <= 0 or not fresh:

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
 # Below this a row is cheaper than a file of its own, in time and in blocks.
 SMALL = 16 * 1024
@@ -172,7 +173,7 @@ class Objects:
             hint="it was pruned, or belongs to another root: see RLMNB_HOME",
         )
 
-    def _select(self, statement: str, *values: str) -> "list[tuple[str, int, float]]":
+    def _select(self, statement: str, *values: str) -> "list[tuple[Any, ...]]":
         import sqlite3
 
         if not os.path.exists(self._database):

@@ -1,4 +1,4 @@
-"""Long outputs: the whole of them among the objects, and a preview a person can read in the cell."""
+"""Long outputs: all of them among the objects, a preview that a person can read in the cell."""
 
 from rlmnb import digest
 from rlmnb.format.cells import PREVIEW_LIMIT, preview
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 def fit_outputs(cell: "dict[str, Any]", objects: "Objects") -> "dict[str, Any]":
     """Return the cell with its long outputs kept as objects, named in its record."""
     kept: list[dict[str, Any]] = []
-    outputs = [
-        _fit(output, number, objects, kept) for number, output in enumerate(cell["outputs"])
-    ]
+    outputs = [_fit(output, number, objects, kept) for number, output in enumerate(cell["outputs"])]
     if not kept:
         return cell
     record = dict(cell["metadata"]["rlmnb"])

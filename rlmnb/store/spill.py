@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _elsewhere(place: "Place") -> "str | None":
-    """Return a directory off the root's disk, or None if nobody but us must not be kept out."""
+    """Return a directory off the root's disk, or None if others could get at it."""
     import tempfile
 
     user = getattr(os, "getuid", lambda: 0)()
@@ -34,7 +34,7 @@ def _elsewhere(place: "Place") -> "str | None":
 
 
 def keep(place: "Place", entry: "dict[str, Any]") -> str:
-    """Write an entry to a file of its own: in the session, or off its disk if that takes nothing."""
+    """Write an entry to a file of its own: in the session, or off its disk if that is full."""
     name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(3).hex()}.json"
     data = to_bytes(compact(entry) + "\n")
     try:

@@ -1,0 +1,5 @@
+"""`python -m rlmnb`."""
+
+from rlmnb.cli.main import main
+
+raise SystemExit(main())

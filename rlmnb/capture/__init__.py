@@ -1,0 +1,1 @@
+"""In: what an agent did, as cells."""

@@ -1,0 +1,71 @@
+"""Read a tool call back out of a cell's source: which tool, its arguments, the files it touches."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlmnb import digest
+
+_READERS = {"Read": "file_path", "NotebookRead": "notebook_path"}
+_WRITERS = {
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call like `tools.Read(file_path="auth.py")`."""
+
+    operation: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_call(source: str) -> ToolCall | None:
+    """Return the tool call that a source consists of, or None if it is anything else."""
+    if "tools." not in source:
+        return None
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if len(body) != 1 or not isinstance(body[0], ast.Expr | ast.Assign):
+        return None
+    call = body[0].value
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if not isinstance(call.func.value, ast.Name) or call.func.value.id != "tools":
+        return None
+    return ToolCall(call.func.attr, _literals(call))
+
+
+def _literals(call: ast.Call) -> dict[str, Any]:
+    found = {}
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            try:
+                found[keyword.arg] = ast.literal_eval(keyword.value)
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+                continue
+    return found
+
+
+def file_fields(call: ToolCall, cwd: str) -> dict[str, Any]:
+    """Return the record's fields for the files that a call reads and writes, as they are now."""
+    fields: dict[str, Any] = {}
+    for key, table in (("files_read", _READERS), ("files_written", _WRITERS)):
+        path = call.args.get(table.get(call.operation, ""))
+        if isinstance(path, str) and path and "\0" not in path:
+            fields[key] = versions([path], cwd)
+    return fields
+
+
+def versions(paths: list[str], cwd: str) -> dict[str, Any]:
+    """Describe files as they are now, each under its absolute path."""
+    absolute = [os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for path in paths]
+    return {path: digest.of_file(path) for path in absolute}

@@ -1,0 +1,213 @@
+"""Commands that keep the house: verify, doctor, du, prune, rm, schema."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime, timedelta
+
+from rlmnb import checking, doctor
+from rlmnb.cli import text
+from rlmnb.errors import RlmnbError
+from rlmnb.store import sessions, sweep
+from rlmnb.store.layout import Place, sessions_root
+from rlmnb.store.objects import Objects
+
+
+def verify(args: Namespace) -> int:
+    """Derive every hash again; exit 1 if anything is not what was recorded."""
+    place = sessions.find(args.session)
+    verdict = checking.verify(place)
+    if args.json:
+        text.print_json(
+            {
+                "session_id": place.session_id,
+                "ok": not verdict.problems,
+                "cells": verdict.cells,
+                "hashes": verdict.hashes,
+                "objects": verdict.objects,
+                "problems": [problem.as_dict() for problem in verdict.problems],
+            }
+        )
+        return 1 if verdict.problems else 0
+    for problem in verdict.problems:
+        text.say(f"{text.painted(problem.kind, 'error')}  {problem.where}: {problem.text}")
+    checked = ", ".join(
+        [
+            text.count(verdict.cells, "cell"),
+            f"{verdict.hashes} hashes",
+            text.count(verdict.objects, "object"),
+        ]
+    )
+    if verdict.problems:
+        text.say(f"{text.count(len(verdict.problems), 'problem')} in {checked}")
+        return 1
+    text.say(f"{text.painted('ok', 'ok')}  {checked}, nbformat valid, index equal to a rebuild")
+    return 0
+
+
+def run_doctor(args: Namespace) -> int:
+    """Look for what went wrong while nobody could be told; `--fix` repairs it."""
+    root = sessions_root()
+    places = None if args.session is None else [sessions.find(args.session)]
+    report = []
+    for ailment in doctor.examine_all(root, places):
+        row = {"where": ailment.where, "problem": ailment.text, "advice": ailment.advice}
+        row["fixable"] = ailment.cure is not None  # type: ignore[assignment]
+        if args.fix and ailment.cure is not None:
+            try:
+                row["fixed"] = ailment.cure()
+            except RlmnbError as error:
+                row["advice"] = f"could not be repaired: {error.message}"
+        report.append(row)
+        if not args.json:
+            _tell(row)
+    left = [row for row in report if not row.get("fixed")]
+    if args.json:
+        text.print_json({"ok": not left, "root": root, "problems": report})
+    elif not report:
+        text.say(f"{text.painted('ok', 'ok')}  nothing wrong in {root}")
+    elif left and not args.fix and any(row["fixable"] for row in left):
+        text.note("repair what can be repaired: rlmnb doctor --fix")
+    return 1 if left else 0
+
+
+def _tell(row: dict[str, str | None]) -> None:
+    text.say(f"{text.painted(str(row['where']), 'bold')}: {row['problem']}")
+    if row.get("fixed"):
+        text.say(f"  fixed: {row['fixed']}")
+    elif row.get("advice"):
+        text.say(f"  {row['advice']}")
+
+
+def du(args: Namespace) -> int:
+    """Show what takes disk space."""
+    root = sessions_root()
+    places = [sessions.find(args.session)] if args.session else sessions.all_places(root)
+    objects = Objects(places[0].objects if args.session else os.path.join(root, "objects"))
+    rows, totals = sweep.usage(places, objects)
+    rows.sort(key=lambda row: row.total, reverse=True)
+    if args.json:
+        text.print_json(
+            {
+                "root": root,
+                "sessions": [
+                    {
+                        "session_id": row.session_id,
+                        "notebook": row.notebook,
+                        "journal": row.journal,
+                        "other": row.other,
+                        "total": row.total,
+                        "objects": row.objects,
+                        "shared_objects": row.shared_objects,
+                    }
+                    for row in rows
+                ],
+                **totals,
+            }
+        )
+        return 0
+    text.table(
+        ("total", "notebook", "journal", "objects", "session"),
+        [
+            (
+                text.size(row.total),
+                text.size(row.notebook),
+                text.size(row.journal),
+                text.size(row.objects),
+                row.session_id,
+            )
+            for row in rows
+        ],
+        grow="session",
+    )
+    if not args.session:
+        unused = text.size(totals["unused_objects"])
+        whole = sum(row.total for row in rows) + totals["objects"]
+        text.note(
+            f"{text.size(whole)} in all: {text.count(len(rows), 'session')}, "
+            f"{text.count(totals['object_count'], 'object')} of {text.size(totals['objects'])} "
+            f"({unused} unused)"
+        )
+    return 0
+
+
+def prune(args: Namespace) -> int:
+    """Remove objects that no session names, and sessions older than asked; dry unless --yes."""
+    root = sessions_root()
+    old = _older_than(args.older_than, root) if args.older_than is not None else []
+    gone = {place.session_id for place in old}
+    kept = [place for place in sessions.all_places(root) if place.session_id not in gone]
+    objects = Objects(os.path.join(root, "objects"))
+    unused = sweep.unused_objects(kept, objects)
+    freed = sum(unused.values())
+    if args.yes:
+        for place in old:
+            sweep.remove_session(place)
+        if unused:
+            objects.drop(unused)
+    if args.json:
+        text.print_json(
+            {
+                "dry_run": not args.yes,
+                "objects": sorted(unused),
+                "bytes": freed,
+                "sessions": sorted(gone),
+            }
+        )
+        return 0
+    verb = "removed" if args.yes else "would remove"
+    for place in old:
+        text.say(f"{verb} session {place.session_id}")
+    text.say(f"{verb} {text.count(len(unused), 'object')}, {text.size(freed)}")
+    if not args.yes and (unused or old):
+        text.note("nothing was touched; to do it: add --yes")
+    return 0
+
+
+def _older_than(days: float, root: str) -> list[Place]:
+    limit = datetime.now(UTC) - timedelta(days=days)
+    found = []
+    for place in sessions.all_places(root):
+        updated = sessions.section(sessions.state_of(place)).get("updated_at")
+        try:
+            moment = datetime.fromisoformat(str(updated))
+        except ValueError:
+            continue
+        if moment.tzinfo is not None and moment < limit:
+            found.append(place)
+    return found
+
+
+def remove(args: Namespace) -> int:
+    """Remove one session for good."""
+    place = sessions.find(args.session)
+    files = sweep.files_below(place.directory)
+    total = sum(os.stat(path).st_size for path in files)
+    what = (
+        f"session {place.session_id}" if not place.plain else f"what is kept for {place.notebook}"
+    )
+    shown = f"{what}: {text.count(len(files), 'file')}, {text.size(total)}"
+    if not args.yes:
+        if args.json or not sys.stdin.isatty():
+            raise RlmnbError(f"this would remove {shown}", hint="to do it: add --yes")
+        text.say(f"this removes {shown}")
+        if input("type yes to go on: ").strip() != "yes":
+            text.say("nothing was touched")
+            return 1
+    sweep.remove_session(place)
+    if args.json:
+        text.print_json({"removed": place.session_id, "bytes": total})
+    else:
+        text.say(f"removed {shown}")
+        text.note("objects that only it named go with: rlmnb prune")
+    return 0
+
+
+def schema(_: Namespace) -> int:
+    """Print the JSON Schema of a session notebook."""
+    from rlmnb.format.schema import text as schema_text
+
+    sys.stdout.write(schema_text())
+    return 0

@@ -1,0 +1,249 @@
+"""The commands, their options, and the way from a mistake to its message."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from rlmnb.errors import RlmnbError
+from rlmnb.format.cells import CELL_TYPES, STATUSES
+from rlmnb.format.version import PACKAGE
+
+_TOP = """\
+An LLM agent's session, kept as a real Jupyter notebook.
+
+  rlmnb sessions                      what there is
+  rlmnb show                          the session of this project
+  rlmnb cells --status stale          what no longer holds, and why
+  rlmnb append demo --source 'x = 1'  add a cell from a script
+"""
+_CODES = """\
+exit codes: 0 done; 1 the answer is no (verify, doctor found something); 2 a mistake in what was
+asked; 3 a notebook, lock or disk that would not do it.
+Sessions are kept in $RLMNB_HOME, ~/.claude/rlm-sessions unless set.
+"""
+_SESSION = "a session's id, the beginning of it, or the path of any notebook"
+
+
+class _Commands:
+    """Collects the commands; each names the function that does it, loaded only when it is run."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._subparsers = parser.add_subparsers(
+            dest="command", metavar="COMMAND", title="commands"
+        )
+
+    def add(self, name: str, function: str, summary: str, example: str) -> argparse.ArgumentParser:
+        parser = self._subparsers.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=f"example:\n  {example}\n",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        parser.set_defaults(function=function)
+        return parser
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="rlmnb",
+        description=_TOP,
+        epilog=_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"rlmnb {PACKAGE}")
+    commands = _Commands(parser)
+    _add_reading(commands)
+    _add_writing(commands)
+    _add_keeping(commands)
+    return parser
+
+
+def _session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "session",
+        nargs="?",
+        metavar="SESSION",
+        help=_SESSION + "; without it, the agent's own or the newest of this project",
+    )
+
+
+def _add_reading(commands: _Commands) -> None:
+    add = commands.add
+    parser = add(
+        "sessions", "reading:list_sessions", "list sessions", "rlmnb sessions --active --here"
+    )
+    parser.add_argument("--active", action="store_true", help="only those that have not ended")
+    parser.add_argument("--here", action="store_true", help="only those of this project")
+    parser.add_argument("--tag", help="only those with this tag")
+    _session(add("show", "reading:show", "show one session", "rlmnb show 2716cb5d"))
+    parser = add(
+        "cells",
+        "reading:list_cells",
+        "list the cells of a session",
+        "rlmnb cells --type tool --file auth.py --status stale",
+    )
+    _session(parser)
+    parser.add_argument("--type", choices=(*CELL_TYPES, "markdown", "raw"), help="of this type")
+    parser.add_argument(
+        "--status", choices=("fresh", "stale", "new", *STATUSES), help="in this status"
+    )
+    parser.add_argument("--file", metavar="PATH", help="that read or wrote this file")
+    parser = add(
+        "cell", "reading:show_cell", "show one cell", "rlmnb cell cell_4f0z --session demo"
+    )
+    _one_cell(parser)
+    parser.add_argument(
+        "--output", action="store_true", help="print the whole output, exactly, and nothing else"
+    )
+    parser = add(
+        "chain",
+        "reading:show_chain",
+        "show what a cell depends on",
+        "rlmnb chain 7 --session demo --reverse",
+    )
+    _one_cell(parser)
+    parser.add_argument(
+        "--reverse", action="store_true", help="show what depends on the cell instead"
+    )
+    _session(add("files", "reading:list_files", "list the files a session touched", "rlmnb files"))
+    _session(add("stats", "reading:show_stats", "count and sum up a session", "rlmnb stats --json"))
+
+
+def _one_cell(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="[SESSION] CELL", help=argparse.SUPPRESS)
+    parser.add_argument("--session", metavar="SESSION", help=_SESSION)
+    parser.usage = f"{parser.prog} [-h] [--json] [--session SESSION] [SESSION] CELL"
+    parser.description = f"{parser.description} CELL is its id, the beginning of it, or its number."
+
+
+def _add_writing(commands: _Commands) -> None:
+    parser = commands.add(
+        "append",
+        "writing:append_cell",
+        "append a cell, beginning the session if need be, and print the cell's id",
+        "rlmnb append demo --type tool --source 'tools.Read(file_path=\"auth.py\")' --output -",
+    )
+    parser.add_argument("session", metavar="SESSION", help="a session's id, or a notebook's path")
+    parser.add_argument("--source", required=True, metavar="CODE", help="the code; - is stdin")
+    parser.add_argument("--type", default="repl", choices=CELL_TYPES, help="repl unless said")
+    parser.add_argument("--output", metavar="TEXT", help="what it printed; - is stdin")
+    parser.add_argument("--error", metavar="TEXT", help="the error it failed with")
+    parser.add_argument(
+        "--depends", action="append", default=[], metavar="CELL", help="a cell it depends on"
+    )
+    parser.add_argument(
+        "--reads", action="append", default=[], metavar="PATH", help="a file that it read"
+    )
+    parser.add_argument(
+        "--writes", action="append", default=[], metavar="PATH", help="a file that it wrote"
+    )
+    parser.add_argument("--goal", metavar="TEXT", help="what it was for")
+    parser.add_argument("--record", metavar="JSON", help="any other fields of the record")
+    parser = commands.add(
+        "set",
+        "writing:set_state",
+        "change a session's title and tags, or end it",
+        "rlmnb set demo --title 'fix the login' --tag auth",
+    )
+    _session(parser)
+    parser.add_argument("--title", help="the new title; empty removes it")
+    parser.add_argument("--tag", action="append", default=[], help="add a tag")
+    parser.add_argument("--untag", action="append", default=[], help="remove a tag")
+    parser.add_argument("--end", action="store_true", help="mark the session as ended now")
+    parser = commands.add(
+        "fork",
+        "writing:fork",
+        "begin a session with the cells of another, up to one of them",
+        "rlmnb fork demo --at cell_4f0z",
+    )
+    _session(parser)
+    parser.add_argument("--at", metavar="CELL", help="the last cell to take; all unless said")
+    parser.add_argument("--id", metavar="ID", help="the new session's id; made up unless said")
+
+
+def _add_keeping(commands: _Commands) -> None:
+    add = commands.add
+    _session(
+        add(
+            "verify",
+            "keeping:verify",
+            "derive every hash again, validate, compare the index with a rebuild",
+            "rlmnb verify demo && echo unchanged",
+        )
+    )
+    parser = add("doctor", "keeping:run_doctor", "find what went wrong", "rlmnb doctor --fix")
+    _session(parser)
+    parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+    _session(add("du", "keeping:du", "show what takes disk space", "rlmnb du"))
+    parser = add(
+        "prune",
+        "keeping:prune",
+        "show what nothing needs, and with --yes remove it",
+        "rlmnb prune --older-than 90 --yes",
+    )
+    parser.add_argument(
+        "--older-than", type=float, metavar="DAYS", help="sessions too, if this old"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
+    parser = add("rm", "keeping:remove", "remove one session for good", "rlmnb rm demo --yes")
+    parser.add_argument("session", metavar="SESSION", help=_SESSION)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add(
+        "schema",
+        "keeping:schema",
+        "print the JSON Schema of a session notebook",
+        "rlmnb schema > rlmnb.schema.json",
+    )
+
+
+def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Read `CELL` or `SESSION CELL`."""
+    if len(args.names) > 2 or (len(args.names) == 2 and args.session):
+        parser.error("wanted CELL, or SESSION CELL")
+    args.cell = args.names[-1]
+    if len(args.names) == 2:
+        args.session = args.names[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = build_parser()
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    if hasattr(args, "names"):
+        _split_names(parser, args)
+    module, function = args.function.split(":")
+    try:
+        code: int = getattr(importlib.import_module(f"rlmnb.cli.{module}"), function)(args)
+        sys.stdout.flush()
+        return code
+    except RlmnbError as error:
+        _complain(error, as_json=args.json)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; closing it here keeps Python from saying so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _complain(error: RlmnbError, *, as_json: bool) -> None:
+    if as_json:
+        shown = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+        sys.stdout.write(json.dumps({"error": shown}) + "\n")
+    from rlmnb.cli.text import note
+
+    note(f"rlmnb: {error.message}")
+    if error.hint:
+        note(f"  {error.hint}")

@@ -1,0 +1,295 @@
+"""Commands that look: sessions, show, cells, cell, chain, files, stats."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from typing import Any
+
+from rlmnb.cli import text
+from rlmnb.ids import short
+from rlmnb.session import Session
+from rlmnb.store import project, sessions
+from rlmnb.store.layout import Place, sessions_root
+from rlmnb.views import Cell, text_of
+
+_STORY = ("markdown", "raw")
+
+
+def opened(args: Namespace) -> Session:
+    """Open the session that is meant, and say what was found of other people's edits."""
+    session = Session.open(args.session)
+    for finding in session.findings[:20]:
+        text.note(f"note: {finding.cell_id} {finding.text}")
+    if len(session.findings) > 20:
+        text.note(f"note: and {len(session.findings) - 20} more changes made outside rlmnb")
+    return session
+
+
+def list_sessions(args: Namespace) -> int:
+    """List sessions, the one updated last first."""
+    here = project.describe(".")["project"] if args.here else None
+    rows = [
+        _session_row(place, state)
+        for place, state in sessions.newest_first(sessions.all_places(sessions_root()))
+        if (not args.active or sessions.is_active(state))
+        and (here is None or sessions.section(state).get("project") == here)
+        and (not args.tag or args.tag in (sessions.section(state).get("tags") or ()))
+    ]
+    if args.json:
+        text.print_json(rows)
+    elif not rows:
+        text.note(f"no sessions in {sessions_root()}")
+        text.note("begin one: rlmnb append my-session --source 'x = 1'")
+    else:
+        text.table(
+            ("session", "updated", "state", "project", "title"),
+            [
+                (
+                    short(row["id"]) if sys.stdout.isatty() else row["id"],
+                    text.ago(row["updated_at"]),
+                    "active" if row["active"] else "ended",
+                    _project_name(row["project"]),
+                    row["title"] or "",
+                )
+                for row in rows
+            ],
+            grow="title",
+        )
+    return 0
+
+
+def _project_name(path: str | None) -> str:
+    parts = [part for part in (path or "").split("/") if part and part != ".git"]
+    return parts[-1] if parts else "-"
+
+
+def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
+    session = sessions.section(state)
+    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd", "tags")
+    return {
+        "id": place.session_id,
+        **{key: session.get(key) for key in keys},
+        "parent_session_id": session.get("parent_session_id"),
+        "active": sessions.is_active(state),
+        "path": place.notebook,
+    }
+
+
+def show(args: Namespace) -> int:
+    """Show one session: what it is, and how its cells stand."""
+    session = opened(args)
+    state = session.view()
+    if args.json:
+        text.print_json(state)
+        return 0
+    about = state["session"]
+    text.say(text.painted(about["title"] or f"session {session.id}", "bold"))
+    lines = {
+        "id": session.id,
+        "notebook": session.path,
+        "project": about["project"],
+        "branch": about["branch"],
+        "begun": text.ago(about["created_at"]),
+        "updated": text.ago(about["updated_at"]),
+        "ended": text.ago(about["ended_at"]) if about["ended_at"] else None,
+        "forked from": (about["forked_from"] or {}).get("session_id"),
+        "tags": ", ".join(about["tags"]),
+        "cells": _cells_line(session),
+        "files": len(state["context"]["files"]) or None,
+        "tokens": state["budget"]["total_tokens_used"] or None,
+    }
+    for label, value in lines.items():
+        if value:
+            text.say(f"{text.painted(f'{label:<12}', 'dim')}{value}")
+    if session.stale:
+        text.say(f"\nsee what is stale and why: rlmnb cells {short(session.id)} --status stale")
+    return 0
+
+
+def _cells_line(session: Session) -> str:
+    kinds = Counter(cell.type for cell in session.cells)
+    parts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return f"{len(session.cells)} ({parts}), {len(session.stale)} stale" if kinds else "none yet"
+
+
+def list_cells(args: Namespace) -> int:
+    """List cells, all or those that match."""
+    session = opened(args)
+    found = session.cells(type=args.type, status=args.status, file=args.file)
+    if args.json:
+        text.print_json([cell.as_dict() for cell in found])
+        return 0
+    _cell_table(list(found))
+    if args.status == "stale":
+        for cell in found:
+            text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
+    return 0
+
+
+def _cell_table(found: list[Cell], extra: list[str] | None = None) -> None:
+    rows = [
+        (
+            cell.number,
+            cell.cell_id,
+            cell.entry.get("operation") or cell.type,
+            shown_status(cell),
+            text.ago(cell.entry.get("created_at")),
+            cell.entry["title"] + (f"  ({extra[place]})" if extra else ""),
+        )
+        for place, cell in enumerate(found)
+    ]
+    text.table(("#", "cell", "type", "status", "age", "source"), rows, grow="source")
+
+
+def shown_status(cell: Cell) -> str:
+    """Return the one word for how a cell stands."""
+    if cell.type in _STORY:
+        return ""
+    if cell.status in ("failed", "running", "suspended"):
+        return str(cell.status)
+    return "stale" if cell.stale else "fresh"
+
+
+def show_cell(args: Namespace) -> int:
+    """Show one cell: its source, outputs, edges and record."""
+    session = opened(args)
+    cell = session.cell(args.cell)
+    if args.output:
+        sys.stdout.buffer.write(full_output(session, cell))
+        sys.stdout.flush()
+        return 0
+    record = cell.record
+    if args.json:
+        found = record.model_dump(mode="json") if record else {}
+        frame = record.frame_id(cell.source) if record else None
+        text.print_json(
+            {
+                **cell.as_dict(),
+                **found,
+                "cell_id": cell.cell_id,
+                "code": cell.source,
+                "dependencies": list(cell.dependencies),
+                "dependents": list(cell.dependents),
+                "outputs": cell.outputs,
+                "frame_id": frame,
+            }
+        )
+        return 0
+    head = f"{cell.cell_id}  {cell.entry.get('operation') or cell.type}"
+    text.say(f"{text.painted(head, 'bold')}  {text.painted(*(shown_status(cell),) * 2)}")
+    for cause in cell.causes:
+        text.say(f"  because {cause}")
+    text.say(f"\n{cell.source}\n")
+    if shown := text_of(cell.outputs):
+        text.say(f"{text.painted('output', 'dim')}\n{shown.rstrip()}\n")
+    for other, reason in cell.reasons.items():
+        text.say(f"{text.painted('needs', 'dim')}    {other}  {reason}")
+    for other in cell.dependents:
+        text.say(f"{text.painted('feeds', 'dim')}    {other}")
+    for path in cell.entry.get("files_read", ()):
+        text.say(f"{text.painted('read', 'dim')}     {path}")
+    for path in cell.entry.get("files_written", ()):
+        text.say(f"{text.painted('wrote', 'dim')}    {path}")
+    return 0
+
+
+def full_output(session: Session, cell: Cell) -> bytes:
+    """Return all the text a cell printed, with what was too long for the notebook in its place."""
+    record = cell.record
+    kept = {item.output: item.object for item in record.output.objects} if record else {}
+    parts = [
+        session.objects.get(kept[number]) if number in kept else text_of([output]).encode()
+        for number, output in enumerate(cell.outputs)
+    ]
+    return b"".join(parts)
+
+
+def show_chain(args: Namespace) -> int:
+    """Show what a cell depends on, in the order it ran; or what depends on it."""
+    session = opened(args)
+    cell = session.cell(args.cell)
+    chain = session.chain(cell.cell_id, reverse=args.reverse)
+    if args.json:
+        text.print_json(
+            {
+                "cell_id": cell.cell_id,
+                "direction": "downstream" if args.reverse else "upstream",
+                "depth": max((depth for _, depth in chain), default=0),
+                "chain": [{**each.as_dict(), "depth": depth} for each, depth in chain],
+            }
+        )
+        return 0
+    if not chain:
+        text.note(f"{cell.cell_id} {'feeds no cell' if args.reverse else 'depends on no cell'}")
+        return 0
+    _cell_table([each for each, _ in chain], [f"{depth} away" for _, depth in chain])
+    return 0
+
+
+def list_files(args: Namespace) -> int:
+    """List the files a session touched, and whether they are still as it left them."""
+    session = opened(args)
+    from rlmnb import digest
+
+    rows = []
+    for path, version in session.context_files().items():
+        cells = [cell.cell_id for cell in session.cells if touches(cell, path)]
+        now = digest.file_changed(path, version)
+        state = "same" if now is None else ("missing" if now == digest.MISSING else "changed")
+        rows.append({"path": path, **version, "now": state, "cells": cells})
+    if args.json:
+        text.print_json(rows)
+        return 0
+    text.table(
+        ("role", "now", "cells", "size", "path"),
+        [
+            (
+                row["role"],
+                row["now"],
+                len(row["cells"]),
+                text.size(row["size_bytes"]) if row["size_bytes"] is not None else "-",
+                row["path"],
+            )
+            for row in rows
+        ],
+        grow="path",
+    )
+    return 0
+
+
+def touches(cell: Cell, path: str) -> bool:
+    """Tell whether a cell read or wrote exactly this file."""
+    return path in cell.entry.get("files_read", ()) or path in cell.entry.get("files_written", ())
+
+
+def show_stats(args: Namespace) -> int:
+    """Count cells by type, operation and status, and sum up time and tokens."""
+    session = opened(args)
+    entries = [cell.entry for cell in session.cells]
+    stats = {
+        "session_id": session.id,
+        "cells": len(entries),
+        "by_type": dict(Counter(entry["type"] for entry in entries)),
+        "by_operation": dict(
+            Counter(entry["operation"] for entry in entries if entry.get("operation"))
+        ),
+        "by_status": dict(Counter(cell.status for cell in session.cells if cell.status)),
+        "stale": len(session.stale),
+        "roots": len(session.index["roots"]),
+        "leaves": len(session.index["leaves"]),
+        "edges": sum(len(entry["dependencies"]) for entry in entries),
+        "files": len(session.context_files()),
+        "execution_time_ms": sum(entry.get("ms") or 0 for entry in entries),
+        "tokens": sum(entry.get("tokens") or 0 for entry in entries),
+    }
+    if args.json:
+        text.print_json(stats)
+        return 0
+    for label, value in stats.items():
+        shown = value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{number} {name}" for name, number in value.items()) or "-"
+        text.say(f"{text.painted(f'{label:<18}', 'dim')}{shown}")
+    return 0

@@ -1,0 +1,124 @@
+"""How things are shown: tables in a terminal, plain columns in a pipe, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rlmnb.cli.styles import STYLES
+from rlmnb.jsontext import clean_text
+
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def print_json(value: Any) -> None:
+    """Print a value for a script."""
+    json.dump(value, sys.stdout, ensure_ascii=False, default=str)
+    sys.stdout.write("\n")
+
+
+def say(text: str = "") -> None:
+    """Print a line of the answer."""
+    sys.stdout.write(clean_text(printable(text)) + "\n")
+
+
+def note(text: str) -> None:
+    """Print a line beside the answer, where a pipe does not carry it."""
+    sys.stderr.write(clean_text(printable(text)) + "\n")
+
+
+def printable(text: str) -> str:
+    """Spell out control characters: what an agent's tool printed must not drive the terminal."""
+    return "".join(
+        letter if letter in "\n\t" or letter.isprintable() else f"\\x{ord(letter):02x}"
+        for letter in text
+    )
+
+
+def colour_wanted(stream: Any = None) -> bool:
+    """Tell whether colours help: a terminal, and nobody said NO_COLOR."""
+    stream = stream or sys.stdout
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, style: str | None) -> str:
+    """Colour a text where colours are wanted."""
+    code = STYLES.get(style or "")
+    return f"\033[{code}m{text}\033[0m" if code and colour_wanted() else text
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -> None:
+    """Print rows under their headings. In a terminal, the column `grow` takes what room is left."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            say("\t".join(str(value).replace("\n", " ") for value in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(no_color=not colour_wanted(), highlight=False)
+    drawn = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        growing = column == grow
+        drawn.add_column(
+            column,
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if growing else None,
+            min_width=8 if growing else None,
+        )
+    drawn.expand = True
+    for row in rows:
+        drawn.add_row(
+            *(
+                Text(printable(str(value)).replace("\n", " "), style=_rich_style(str(value)))
+                for value in row
+            )
+        )
+    console.print(drawn)
+
+
+def _rich_style(value: str) -> str:
+    return {"31": "red", "32": "green", "33": "yellow", "2": "dim", "1": "bold"}.get(
+        STYLES.get(value, ""), ""
+    )
+
+
+def ago(moment: object) -> str:
+    """Say how long ago a recorded time was."""
+    if not isinstance(moment, str):
+        return "-"
+    try:
+        then = datetime.fromisoformat(moment)
+    except ValueError:
+        return "-"
+    seconds = int((datetime.now(UTC) - then).total_seconds()) if then.tzinfo else -1
+    if seconds < 0:
+        return "-"
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return "now"
+
+
+def size(number: int) -> str:
+    """Write a number of bytes for people."""
+    value = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1024 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{number} B"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun in the right form."""
+    plural = noun + "s" if not noun.endswith(("s", "y")) else noun[:-1] + "ies"
+    return f"{number} {noun if number == 1 else plural}"

@@ -1,0 +1,104 @@
+"""Commands that change a session: append, set, fork."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from typing import Any
+
+from rlmnb.capture.toolcalls import versions
+from rlmnb.cli import text
+from rlmnb.cli.reading import opened
+from rlmnb.errors import InvalidCellError
+from rlmnb.session import Session, with_tool_call
+from rlmnb.store import sessions
+from rlmnb.store.append import append
+from rlmnb.store.layout import place_of
+
+
+def _text_or_stdin(value: str | None) -> str | None:
+    return sys.stdin.read() if value == "-" else value
+
+
+def append_cell(args: Namespace) -> int:
+    """Append one cell, beginning the session if there is none, and print the cell's id."""
+    fields: dict[str, Any] = {
+        "source": _text_or_stdin(args.source),
+        "type": args.type,
+        "output": _text_or_stdin(args.output),
+        "error": args.error,
+        "dependencies": [cell for given in args.depends for cell in given.split(",") if cell],
+        "trace": {"goal": args.goal} if args.goal else None,
+    }
+    cwd = os.getcwd()
+    for key, paths in (("files_read", args.reads), ("files_written", args.writes)):
+        if paths:
+            fields[key] = versions(paths, cwd)
+    if args.record:
+        fields |= _extra(args.record)
+    given = {key: value for key, value in fields.items() if value is not None}
+    place = place_of(args.session)
+    begins = not place.exists()
+    appended = append(place, with_tool_call(given, cwd))
+    if begins:
+        sessions.make_current(place)
+    if args.json:
+        text.print_json(
+            {
+                "cell_id": appended.cell_id,
+                "seq": appended.seq,
+                "session_id": place.session_id,
+                "path": place.notebook,
+                "pending": appended.why_not,
+            }
+        )
+    else:
+        text.say(appended.cell_id)
+    if appended.why_not:
+        text.note(f"note: kept, but not in the notebook yet: {appended.why_not}")
+        text.note(f"      the next append brings it in, or run: rlmnb doctor --fix {args.session}")
+    return 0
+
+
+def _extra(given: str) -> dict[str, Any]:
+    try:
+        extra = json.loads(given)
+    except ValueError as error:
+        raise InvalidCellError(f"--record is not JSON: {error}") from None
+    if not isinstance(extra, dict):
+        raise InvalidCellError("--record is not a JSON object")
+    return extra
+
+
+def set_state(args: Namespace) -> int:
+    """Change a session's title and tags, or end it."""
+    session = opened(args)
+    about = session.state.session
+    if args.title is not None:
+        about.title = args.title or None
+    tags = [tag for tag in about.tags if tag not in args.untag]
+    about.tags = tags + [tag for tag in args.tag if tag not in tags]
+    if args.end:
+        from rlmnb.format import times
+
+        about.ended_at = times.now()
+    session.save()
+    if args.json:
+        text.print_json(session.view()["session"])
+    else:
+        text.say(f"{session.id}  {session.state.session.title or ''}".rstrip())
+    return 0
+
+
+def fork(args: Namespace) -> int:
+    """Begin a session with the cells of another up to one of them."""
+    session: Session = opened(args)
+    new = session.fork(args.at, session_id=args.id)
+    if args.json:
+        text.print_json({"session_id": new.id, "path": new.path, "cells": len(new.cells)})
+    else:
+        text.say(new.id)
+        text.note(f"{text.count(len(new.cells), 'cell')} of {session.id}, in {new.path}")
+    return 0

@@ -1,0 +1,140 @@
+"""A session's state: what rlmnb knows of the whole run, under `metadata.rlmnb` of the notebook."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from rlmnb.format.base import (
+    CellIdText,
+    Count,
+    HashText,
+    Model,
+    SessionIdText,
+    Timestamp,
+)
+from rlmnb.format.version import PACKAGE
+
+
+class ForkPoint(Model):
+    """Where a session branched off another."""
+
+    session_id: SessionIdText
+    cell_id: CellIdText | None = None
+
+
+class SessionSection(Model):
+    """Who, when and where."""
+
+    id: SessionIdText
+    created_at: Timestamp
+    updated_at: Timestamp
+    ended_at: Timestamp | None = None
+    cwd: str | None = None
+    project: str | None = Field(default=None, description="git's common directory, else the cwd")
+    branch: str | None = None
+    head_commit: str | None = None
+    title: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    parent_session_id: SessionIdText | None = None
+    forked_from: ForkPoint | None = None
+    transcript_path: str | None = None
+    version: str = PACKAGE
+
+
+class Activation(Model):
+    """Whether recursive work is on, and why."""
+
+    rlm_active: bool = False
+    activation_mode: Literal["complexity", "manual", "always", "never"] = "complexity"
+    activation_reason: str | None = None
+    complexity_score: float | None = None
+    current_depth: Count = 0
+    max_depth: int = Field(default=2, ge=1, le=3)
+
+
+class ContextFile(Model):
+    """A file the session touched."""
+
+    hash: HashText
+    size_bytes: Count | None = None
+    first_access: Timestamp
+    last_access: Timestamp
+    role: Literal["read", "modified", "created"] = "read"
+
+
+class ToolOutputPreview(Model):
+    """What a tool answered, in short."""
+
+    tool_name: str
+    content_preview: str = Field(default="", max_length=1000)
+    exit_code: int | None = None
+    timestamp: Timestamp
+    cell_id: CellIdText
+
+
+class Context(Model):
+    """What the agent had in hand. Files and tool outputs are computed from the cells."""
+
+    files: dict[str, ContextFile] = Field(default_factory=dict)
+    tool_outputs: list[ToolOutputPreview] = Field(default_factory=list, max_length=100)
+    working_memory: dict[str, Any] = Field(default_factory=dict)
+
+
+class ModelUse(Model):
+    """What one model cost. An unknown price is null, never zero."""
+
+    calls: Count = 0
+    tokens: Count = 0
+    cost_usd: float | None = Field(default=None, ge=0)
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    subagent_tokens: Count = 0
+
+
+class Budget(Model):
+    """What was spent and what may be."""
+
+    total_tokens_used: Count = 0
+    total_recursive_calls: Count = 0
+    max_recursive_calls: Count = 10
+    cost_usd: float | None = Field(default=None, ge=0)
+    by_model: dict[str, ModelUse] = Field(default_factory=dict)
+
+
+class Lifecycle(Model):
+    """Where the session is in its life."""
+
+    phase: Literal["start", "running", "pre_compact", "post_compact", "stopped", "ended"] = (
+        "running"
+    )
+    pid: Count | None = None
+
+
+class CellsSummary(Model):
+    """How many cells there are, and where the index of them is. Computed, never stored."""
+
+    count: Count = 0
+    index_path: str = "index.json"
+
+
+class Trajectory(Model):
+    """How many events there were, and where they can be exported to. Computed, never stored."""
+
+    events_count: Count = 0
+    export_path: str | None = None
+
+
+class SessionState(Model):
+    """Everything rlmnb knows of one session."""
+
+    schema_version: Literal[1] = 1
+    session: SessionSection
+    activation: Activation
+    context: Context
+    budget: Budget
+    lifecycle: Lifecycle = Field(default_factory=Lifecycle)
+    cells: CellsSummary | None = None
+    trajectory: Trajectory | None = None
+    appended: Count = 0

@@ -1,0 +1,1 @@
+"""Decide: edges, index, freshness. Pure functions: no disk, kernel, clock or chance."""

@@ -1,0 +1,135 @@
+"""What one cell says of itself, apart from where it stands among the others.
+
+Facts are plain dicts because they go to `index.json` as they are, ten thousand at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlmnb import digest
+from rlmnb.errors import SchemaError
+from rlmnb.format.migrations import migrate
+from rlmnb.format.nbjson import source_of
+from rlmnb.graph.names import names_of
+from rlmnb.ids import base36, is_nbformat_id
+
+Facts = dict[str, Any]
+NEW = "new"
+"""The status of a code cell that has no record: a person added it, and it has not run."""
+
+_TITLE = 100
+
+
+def facts_of(cell: dict[str, Any], number: int, known: dict[str, Facts] | None = None) -> Facts:
+    """Return the facts of the cell at this place; `known` spares parsing source again."""
+    source = source_of(cell)
+    kind = cell.get("cell_type")
+    source_hash = digest.source_hash(source)
+    facts: Facts = {
+        "cell_id": _id_of(cell, number, source_hash),
+        "type": kind if kind in ("markdown", "raw") else "repl",
+        "status": None if kind in ("markdown", "raw") else NEW,
+        "title": _title(source),
+        "source_hash": source_hash,
+        "input_hash": None,
+        "output_hash": None,
+    }
+    if kind in ("markdown", "raw"):
+        return facts
+    record, problem = _record_of(cell)
+    if problem:
+        facts["problem"] = problem
+    if record:
+        facts |= _recorded(record, facts)
+    facts |= _named(source, source_hash, known)
+    return facts
+
+
+def _id_of(cell: dict[str, Any], number: int, source_hash: str) -> str:
+    cell_id = cell.get("id")
+    if is_nbformat_id(cell_id):
+        return str(cell_id)
+    return derived_id("without id", str(number), source_hash)
+
+
+def derived_id(*parts: str) -> str:
+    """Make an id for a cell that has none of its own, the same at every read."""
+    return "cell_" + base36(int(digest.of_value(list(parts))[7:39], 16), 8)
+
+
+def _title(source: str) -> str:
+    for line in source.splitlines():
+        if line.strip():
+            return line.strip()[:_TITLE]
+    return ""
+
+
+def _record_of(cell: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+    metadata = cell.get("metadata")
+    record = metadata.get("rlmnb") if isinstance(metadata, dict) else None
+    if record is None:
+        return None, None
+    if not isinstance(record, dict):
+        return None, "its record is not an object"
+    try:
+        return migrate(record, f"cell {cell.get('id')}"), None
+    except SchemaError as error:
+        return None, error.message
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
+    """Return what the record adds. Nothing in it is trusted to have the right type."""
+    found: Facts = {
+        "type": _text(record.get("type")) or "repl",
+        "status": _text(record.get("status")) or NEW,
+        "created_at": _text(record.get("created_at")),
+        "input_hash": _text(record.get("context_hash")),
+        "output_hash": _text(record.get("output_hash")),
+    }
+    if record.get("source_hash") != facts["source_hash"]:
+        found["edited"] = True
+    was = record.get("cell_id")
+    if is_nbformat_id(was) and was != facts["cell_id"]:
+        found["was"] = was
+    edges = record.get("dependencies")
+    explicit = {
+        str(edge["cell_id"]): str(edge.get("reason", "explicit"))
+        for edge in (edges if isinstance(edges, list) else ())
+        if isinstance(edge, dict) and is_nbformat_id(edge.get("cell_id"))
+    }
+    found["explicit"] = explicit
+    for key in ("files_read", "files_written"):
+        files = {
+            path: {name: version.get(name) for name in ("hash", "size_bytes", "mtime_ns")}
+            for path, version in _mapping(record.get(key)).items()
+            if isinstance(version, dict)
+        }
+        found[key] = files
+    given, run, result = (_mapping(record.get(key)) for key in ("input", "metadata", "output"))
+    found["operation"] = _text(given.get("operation"))
+    found["model"] = _text(run.get("model"))
+    found["tokens"] = run.get("tokens_used") if isinstance(run.get("tokens_used"), int) else None
+    took = result.get("execution_time_ms")
+    found["ms"] = took if isinstance(took, int | float) else None
+    found["parent_id"] = _text(record.get("parent_id"))
+    found["goal"] = _text(_mapping(record.get("trace")).get("goal"))
+    always = ("type", "status", "input_hash", "output_hash")
+    return {key: value for key, value in found.items() if value or key in always}
+
+
+def _named(source: str, source_hash: str, known: dict[str, Facts] | None) -> Facts:
+    before = (known or {}).get(source_hash)
+    if before is not None and before["type"] not in ("markdown", "raw"):
+        return {key: before[key] for key in ("reads", "writes", "opaque") if key in before}
+    names = names_of(source)
+    found = {"reads": list(names.reads), "writes": list(names.writes), "opaque": names.opaque}
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,217 @@
+"""Link the facts of all cells into the DAG that `index.json` holds."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rlmnb.format.version import INDEX
+from rlmnb.graph.facts import NEW, Facts, derived_id
+from rlmnb.ids import CellId
+
+Index = dict[str, Any]
+_LINKED = ("number", "dependencies", "dependents", "reasons", "missing", "below", "copy_of")
+_STORY = ("markdown", "raw")
+
+
+def unlinked(entries: Iterable[Facts]) -> list[Facts]:
+    """Return the facts of entries that were linked before, to be linked again with others."""
+    return [{key: value for key, value in entry.items() if key not in _LINKED} for entry in entries]
+
+
+def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
+    """Return the index of a notebook whose cells have these facts, in this order.
+
+    `about` tells what is not in the cells: the session, the generation, the notebook's digest.
+    """
+    entries = _identified(facts)
+    aliases = _aliases(entries)
+    _connect(entries, aliases)
+    nodes = [entry["cell_id"] for entry in entries.values() if entry["type"] not in _STORY]
+    order, cycles = _order(entries, nodes)
+    return {
+        "version": INDEX,
+        **about,
+        "cells": entries,
+        "roots": [node for node in nodes if not entries[node]["dependencies"]],
+        "leaves": [node for node in nodes if not entries[node]["dependents"]],
+        "execution_order": order,
+        "cycles_detected": cycles,
+        "cell_count": len(entries),
+    }
+
+
+def _identified(facts: Sequence[Facts]) -> dict[str, Facts]:
+    """Give each cell its number, and the second bearer of an id one of its own."""
+    entries: dict[str, Facts] = {}
+    taken = {fact["cell_id"] for fact in facts}
+    for number, fact in enumerate(facts, start=1):
+        entry = {**fact, "number": number, "dependencies": [], "dependents": [], "reasons": {}}
+        if fact["cell_id"] in entries:
+            entry["duplicate_of"] = entry["was"] = fact["cell_id"]
+            occurrence = 1
+            while (new := derived_id("duplicate", fact["cell_id"], str(occurrence))) in taken:
+                occurrence += 1
+            entry["cell_id"] = new
+            taken.add(new)
+        entries[entry["cell_id"]] = entry
+    return entries
+
+
+def _aliases(entries: dict[str, Facts]) -> dict[str, str]:
+    """Find out which cell bears each id that a record was written under but no cell has now.
+
+    Tools that rename cells keep the record; a split leaves two cells with one record, a paste
+    makes a copy of it. The cell whose source is still the recorded one is that cell; failing
+    that the last, which is where JupyterLab leaves the outputs of a split. The others are new.
+    """
+    claims: dict[str, list[Facts]] = {}
+    for entry in entries.values():
+        if "was" in entry:
+            claims.setdefault(entry["was"], []).append(entry)
+    aliases = {}
+    for old, claimants in claims.items():
+        heir = None
+        if old not in entries:
+            heir = next((c for c in claimants if not c.get("edited")), claimants[-1])
+            aliases[old] = heir["cell_id"]
+        for claimant in claimants:
+            if claimant is not heir:
+                claimant["copy_of"] = old
+                claimant["status"] = NEW
+    return aliases
+
+
+class _Writers:
+    """Who wrote each variable and file last, going down the notebook."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+        self._opaque: str | None = None
+
+    def inferred(self, entry: Facts) -> Iterator[tuple[str, str]]:
+        """Yield each cell above that this one takes something from, and what."""
+        for name in entry.get("reads", ()):
+            if (writer := self._variables.get(name)) is not None:
+                yield writer, f"variable {name}"
+            elif self._opaque is not None:
+                yield self._opaque, f"may set {name}"
+        if entry.get("opaque"):
+            for writer in dict.fromkeys(self._variables.values()):
+                yield writer, "may read any variable"
+        for path in entry.get("files_read", ()):
+            if (writer := self._files.get(path)) is not None:
+                yield writer, f"file {path}"
+
+    def note(self, entry: Facts) -> None:
+        """Take down what this cell writes."""
+        cell_id = entry["cell_id"]
+        self._variables |= dict.fromkeys(entry.get("writes", ()), cell_id)
+        self._files |= dict.fromkeys(entry.get("files_written", ()), cell_id)
+        if entry.get("opaque"):
+            self._opaque = cell_id
+
+
+def _connect(entries: dict[str, Facts], aliases: Mapping[str, str]) -> None:
+    writers = _Writers()
+    for cell_id, entry in entries.items():
+        if entry["type"] in _STORY:
+            continue
+        reasons: dict[str, list[str]] = {}
+        missing = []
+        for named, reason in entry.get("explicit", {}).items():
+            parent = named if named in entries else aliases.get(named)
+            if parent is None:
+                missing.append(named)
+            else:
+                reasons.setdefault(parent, []).append(reason)
+        for parent, reason in writers.inferred(entry):
+            reasons.setdefault(parent, []).append(reason)
+        _set_edges(entry, reasons, missing, entries)
+        writers.note(entry)
+    for cell_id, entry in entries.items():
+        for parent in entry["dependencies"]:
+            entries[parent]["dependents"].append(cell_id)
+
+
+def _set_edges(
+    entry: Facts, reasons: dict[str, list[str]], missing: list[str], entries: dict[str, Facts]
+) -> None:
+    entry["dependencies"] = list(reasons)
+    entry["reasons"] = {parent: ", ".join(given) for parent, given in reasons.items()}
+    if missing:
+        entry["missing"] = missing
+    # A cell that names itself stands below itself too: it can never run first.
+    below = [parent for parent in reasons if entries[parent]["number"] >= entry["number"]]
+    if below:
+        entry["below"] = below
+
+
+def _order(entries: dict[str, Facts], nodes: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Put parents first; cells free to move keep their notebook order. Also return the cycles."""
+    if not any("below" in entry for entry in entries.values()):
+        return nodes, []
+    waiting = {node: len(entries[node]["dependencies"]) for node in nodes}
+    ready = [(entries[node]["number"], node) for node in nodes if not waiting[node]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, node = heapq.heappop(ready)
+        order.append(node)
+        for child in entries[node]["dependents"]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                heapq.heappush(ready, (entries[child]["number"], child))
+    done = set(order)
+    stuck = [node for node in nodes if node not in done]
+    return order + stuck, _cycles(entries, stuck)
+
+
+def _cycles(entries: dict[str, Facts], stuck: list[str]) -> list[list[str]]:
+    """Return each cycle once as its cells in order, the first of them again at the end."""
+    left = set(stuck)
+    cycles = []
+    for start in stuck:
+        if start not in left:
+            continue
+        path = [start]
+        while True:
+            step = next((p for p in entries[path[-1]]["dependencies"] if p in left), None)
+            if step is None:
+                break
+            if step in path:
+                cycle = path[path.index(step) :]
+                cycles.append([*cycle, step])
+                left -= set(cycle)
+                break
+            path.append(step)
+        left -= set(path)
+    return cycles
+
+
+def upstream(index: Index, cell_id: str) -> dict[CellId, int]:
+    """Return every cell this one depends on, with the least number of edges to it."""
+    return _reach(index, cell_id, "dependencies")
+
+
+def downstream(index: Index, cell_id: str) -> dict[CellId, int]:
+    """Return every cell that depends on this one, with the least number of edges to it."""
+    return _reach(index, cell_id, "dependents")
+
+
+def _reach(index: Index, cell_id: str, direction: str) -> dict[CellId, int]:
+    cells = index["cells"]
+    found: dict[CellId, int] = {}
+    edge, depth = [cell_id], 0
+    while edge:
+        depth += 1
+        following = []
+        for node in edge:
+            for other in cells[node][direction]:
+                if other not in found and other != cell_id:
+                    found[CellId(other)] = depth
+                    following.append(other)
+        edge = following
+    return dict(sorted(found.items(), key=lambda item: cells[item[0]]["number"]))

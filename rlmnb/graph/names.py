@@ -1,0 +1,218 @@
+"""Which variables a cell's code reads and writes, as far as its text tells.
+
+Over-approximates: a name that may be read counts as read. Code that can reach any name (`exec`,
+`globals()`, `%run`) is said to be opaque.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_BUILTINS = frozenset(dir(builtins))
+_OPAQUE_CALLS = frozenset({"exec", "eval", "globals", "locals", "vars", "__import__"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The variables of the notebook that a cell touches."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    opaque: bool = False
+
+
+def names_of(source: str) -> Names:
+    """Find the variables a cell's source reads and writes, each list sorted."""
+    if source.lstrip().startswith("%%"):
+        return Names(opaque=True)
+    plain, magic = _without_magics(source)
+    try:
+        tree = ast.parse(plain)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # Only IPython's own syntax can run all the same; anything else fails before it starts.
+        return Names(opaque=any(mark in source for mark in "%!?"))
+    finder = _Finder()
+    try:
+        finder.block(tree.body)
+    except RecursionError:
+        return Names(opaque=True)
+    reads = (finder.reads | finder.deferred) - (_BUILTINS - finder.writes)
+    opaque = magic or bool(finder.reads & _OPAQUE_CALLS)
+    return Names(tuple(sorted(reads)), tuple(sorted(finder.writes)), opaque)
+
+
+def _without_magics(source: str) -> tuple[str, bool]:
+    """Blank out lines that only IPython understands; tell whether one may touch variables."""
+    kept, opaque = [], False
+    for line in source.splitlines():
+        code = line.lstrip()
+        if code.startswith(("%", "!")):
+            opaque = opaque or not code.startswith(("%matplotlib", "!", "%config"))
+            kept.append(line[: len(line) - len(code)] + "pass")
+        else:
+            kept.append(line)
+    return "\n".join(kept), opaque
+
+
+class _Finder:
+    """Walks code in the order it runs; what is read before it is surely written is a read."""
+
+    def __init__(self) -> None:
+        self.reads: set[str] = set()
+        self.writes: set[str] = set()
+        self.deferred: set[str] = set()
+        self._sure: set[str] = set()
+
+    def block(self, statements: Iterable[ast.stmt]) -> None:
+        for statement in statements:
+            self._visit(statement)
+        # A function's body runs when it is called, which is after the cell has defined the rest.
+        self.deferred -= self._sure
+
+    def _visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Name):
+            self._name(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self._definition(node)
+        elif isinstance(node, ast.Lambda):
+            self._function_body(node)
+            self._all([*node.args.defaults, *node.args.kw_defaults])
+        elif isinstance(node, _COMPREHENSIONS):
+            self._comprehension(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+            self._assignment(node)
+        elif isinstance(node, ast.ExceptHandler):
+            self._branched(node)
+            if node.name:
+                self.writes.add(node.name)
+        elif isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)):
+            self._branching(node)
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
+            if node.name:
+                self._write(node.name)
+            self._all(list(ast.iter_child_nodes(node)))
+        else:
+            self._all(list(ast.iter_child_nodes(node)))
+
+    def _all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self._visit(node)
+
+    def _name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Store):
+            self._write(node.id)
+        else:
+            if node.id not in self._sure:
+                self.reads.add(node.id)
+            if isinstance(node.ctx, ast.Del):
+                self.writes.add(node.id)
+
+    def _write(self, name: str) -> None:
+        self.writes.add(name)
+        self._sure.add(name)
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> None:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            self.reads |= {node.target.id} - self._sure
+        if node.value is not None:
+            self._visit(node.value)
+        if isinstance(node, ast.AnnAssign):
+            self._visit(node.annotation)
+            if node.value is None:
+                return
+        self._all(list(node.targets) if isinstance(node, ast.Assign) else [node.target])
+
+    def _branching(self, node: ast.stmt) -> None:
+        for field in ("test", "iter", "subject"):
+            if (first := getattr(node, field, None)) is not None:
+                self._visit(first)
+        self._branched(node, skip=("test", "iter", "subject"))
+
+    def _branched(self, node: ast.AST, skip: tuple[str, ...] = ()) -> None:
+        """Visit code that may not run: what it writes is sure only until it ends."""
+        before = set(self._sure)
+        for field, value in ast.iter_fields(node):
+            if field in skip:
+                continue
+            if isinstance(value, list):
+                at_start = set(self._sure)
+                self._all([part for part in value if isinstance(part, ast.AST)])
+                self._sure = at_start
+            elif isinstance(value, ast.AST):
+                self._visit(value)
+        self._sure = before
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                self.reads.add("exec")  # any name may have been written
+            else:
+                self._write(alias.asname or alias.name.split(".")[0])
+
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self._all(list(node.decorator_list))
+        if isinstance(node, ast.ClassDef):
+            self._all([*node.bases, *(keyword.value for keyword in node.keywords)])
+            inner = _Finder()
+            inner.block(node.body)
+            self.reads |= inner.reads - self._sure
+            self.deferred |= inner.deferred
+        else:
+            arguments = node.args
+            self._all([*arguments.defaults, *arguments.kw_defaults])
+            self._function_body(node)
+        self._write(node.name)
+
+    def _function_body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        free, globals_written = _free_names(node)
+        self.deferred |= free
+        self.writes |= globals_written
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> None:
+        bound = {
+            name.id
+            for generator in node.generators
+            for name in ast.walk(generator.target)
+            if isinstance(name, ast.Name)
+        }
+        inner = _Finder()
+        inner._sure = self._sure | bound
+        for generator in node.generators:
+            inner._all([generator.iter, *generator.ifs])
+        inner._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+        self.reads |= inner.reads - bound
+        self.deferred |= inner.deferred - bound
+        self.writes |= inner.writes
+
+
+def _free_names(
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+) -> tuple[set[str], set[str]]:
+    """Return the names a function takes from the notebook, and those it declares global."""
+    arguments = function.args
+    bound = {
+        argument.arg
+        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    }
+    bound |= {extra.arg for extra in (arguments.vararg, arguments.kwarg) if extra is not None}
+    body = function.body if isinstance(function.body, list) else [ast.Expr(function.body)]
+    declared = {
+        name
+        for part in body
+        for node in ast.walk(part)
+        if isinstance(node, ast.Global)
+        for name in node.names
+    }
+    inner = _Finder()
+    inner.block(body)
+    local = (inner.writes | bound) - declared
+    return (inner.reads | inner.deferred) - local, declared

@@ -1,0 +1,131 @@
+"""Bring a session's index up to date with as little work as the change allows.
+
+Nothing changed: the index is read and nothing else. Cells were appended: only those are parsed.
+Anything else: the notebook is parsed whole, and what people did to it is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from rlmnb.errors import NotebookError
+from rlmnb.graph.changes import Finding, changes_between
+from rlmnb.graph.facts import Facts, facts_of
+from rlmnb.graph.index import Index, link, unlinked
+from rlmnb.jsontext import loads
+from rlmnb.store import index_file, journal, notebook
+from rlmnb.store.fold import Folded, fold
+from rlmnb.store.layout import Place
+
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A session's index, and what was found on the way to it."""
+
+    index: Index
+    findings: tuple[Finding, ...] = ()
+    folded: Folded | None = None
+
+
+def catch_up(place: Place) -> Folded | None:
+    """Bring in what the journal has and the notebook has not; None if there is nothing."""
+    newest = journal.last_seq(place.journal)
+    if newest < 0 and not os.path.isdir(place.spill):
+        return None
+    tail = notebook.peek_tail(place.notebook)
+    waiting = os.path.isdir(place.spill) and bool(os.listdir(place.spill))
+    if tail is not None and tail.appended >= newest and not waiting:
+        return None
+    if waiting:
+        from rlmnb.store.append import write_entry
+
+        newest = write_entry(place, None)
+    return fold(place, newest, timeout=_PATIENCE)
+
+
+def read_index(place: Place, *, keep: bool = True) -> Reading:
+    """Return an index that describes the notebook as it is now; `keep` writes it back."""
+    folded = catch_up(place)
+    old = index_file.load(place)
+    status = os.stat(place.notebook)
+    if old is not None and index_file.matches(old, place, status):
+        return Reading(old, folded=folded)
+    data, status = _read(place)
+    if old is not None and old["notebook"].get("digest") == index_file.digest_from(data):
+        seen = index_file.describe(status)
+        if {**old["notebook"], **seen} == old["notebook"]:
+            if keep:
+                index_file.settle(place)
+            return Reading(old, folded=folded)
+    index = _extended(place, old, data, status) if old is not None else None
+    findings: list[Finding] = []
+    if index is None:
+        index = rebuild(place, old)
+        findings = changes_between(old, index)
+    if keep:
+        index_file.save(place, index)
+    return Reading(index, tuple(findings), folded)
+
+
+def _read(place: Place) -> tuple[bytes, os.stat_result]:
+    with notebook.OpenNotebook(place.notebook) as opened:
+        return opened.read(), opened.status
+
+
+def rebuild(place: Place, old: Index | None = None) -> Index:
+    """Make the index from the notebook alone; an old one only spares parsing known source."""
+    data, status, whole = notebook.read_version(place.notebook)
+    known = {entry["source_hash"]: entry for entry in old["cells"].values()} if old else None
+    facts = [facts_of(cell, number, known) for number, cell in enumerate(whole["cells"])]
+    tail = notebook.tail_of(data)
+    end = tail.cells_end if tail is not None and not tail.empty else None
+    return link(facts, _about(place, whole["metadata"], data, status, end))
+
+
+def _about(
+    place: Place,
+    metadata: dict[str, Any],
+    data: bytes,
+    status: os.stat_result,
+    cells_end: int | None,
+) -> dict[str, Any]:
+    prefix = hashlib.sha256(data[:cells_end]) if cells_end else None
+    return {
+        "session_id": place.session_id,
+        "generation": max(notebook.appended_of(metadata), 0),
+        "notebook": {
+            "digest": index_file.digest_from(data),
+            **index_file.describe(status),
+            "cells_end": cells_end,
+            "cells_digest": f"sha256:{prefix.hexdigest()}" if prefix else None,
+        },
+    }
+
+
+def _extended(place: Place, old: Index, data: bytes, status: os.stat_result) -> Index | None:
+    """Return the old index with the cells that were appended since, or None if more has changed."""
+    end = old["notebook"].get("cells_end")
+    if not isinstance(end, int) or len(data) <= end:
+        return None
+    hasher = hashlib.sha256(memoryview(data)[:end])
+    if old["notebook"].get("cells_digest") != f"sha256:{hasher.hexdigest()}":
+        return None
+    if any("was" in entry for entry in old["cells"].values()):
+        return None  # a later cell may change who bears a lost id
+    tail = notebook.tail_of(data)
+    if tail is None or tail.cells_end < end:
+        return None
+    try:
+        added = loads(b"[" + data[end : tail.cells_end].lstrip(b",") + b"]")
+    except (ValueError, RecursionError):
+        return None
+    if not all(isinstance(cell, dict) for cell in added):
+        raise NotebookError(f"{place.notebook}: its cells are not a list of objects")
+    facts: list[Facts] = unlinked(old["cells"].values())
+    facts += [facts_of(cell, number) for number, cell in enumerate(added, start=len(facts))]
+    return link(facts, _about(place, tail.metadata, data, status, tail.cells_end))

@@ -1,0 +1,384 @@
+"""Open a session and close the loop: append, read, change, save, fork."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rlmnb import digest, indexing
+from rlmnb.capture import toolcalls
+from rlmnb.errors import CellNotFoundError, InvalidCellError, StorageError
+from rlmnb.format import cells as making
+from rlmnb.format import times
+from rlmnb.format.migrations import migrate
+from rlmnb.format.state import difference, new_state
+from rlmnb.format.status import move
+from rlmnb.graph import freshness
+from rlmnb.graph import index as graph
+from rlmnb.graph.changes import Finding
+from rlmnb.ids import CellId, SessionId
+from rlmnb.jsontext import portable
+from rlmnb.store import append as appending
+from rlmnb.store import journal, notebook, sessions
+from rlmnb.store.fold import fold
+from rlmnb.store.layout import Place, place_of, session_place
+from rlmnb.store.objects import Objects
+from rlmnb.views import Cell, Cells, text_of
+
+if TYPE_CHECKING:
+    from rlmnb.format.session import SessionState
+
+_PREVIEW = 1000
+_TOOL_OUTPUTS = 100
+
+
+class Session:
+    """One agent run: a notebook, its journal, and what is derived from them."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._found: list[Finding] = []
+        self._loaded: dict[str, Any] | None = None
+        self._state: SessionState | None = None
+        self._read()
+
+    @classmethod
+    def create(
+        cls,
+        session_id: str,
+        cwd: str | os.PathLike[str] | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        **session: Any,
+    ) -> Session:
+        """Begin a session, or open it if it has begun; `session` are fields like `title`."""
+        place = session_place(session_id, os.fspath(root) if root is not None else None)
+        if not place.exists():
+            place.prepare()
+            state = appending.begin_state(place, os.fspath(cwd) if cwd else None, **session)
+            _begin(place, state)
+            sessions.make_current(place)
+        return cls(place)
+
+    @classmethod
+    def open(
+        cls, target: str | os.PathLike[str] | None = None, *, root: str | None = None
+    ) -> Session:
+        """Open a session by id, unique prefix or path; without one, the one meant here."""
+        return cls(sessions.find(os.fspath(target) if target else None, root=root))
+
+    @property
+    def id(self) -> SessionId:
+        return self._place.session_id
+
+    @property
+    def path(self) -> str:
+        """Where the notebook is."""
+        return self._place.notebook
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def objects(self) -> Objects:
+        return Objects(self._place.objects)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What people and other tools did to the notebook since it was last read."""
+        return tuple(self._found)
+
+    # reading
+
+    def _read(self) -> None:
+        reading = indexing.read_index(self._place)
+        self._index = reading.index
+        self._found += reading.findings
+        if reading.folded is not None:
+            self._found += [
+                Finding("restored", cell_id, "was put back: an older save had dropped it")
+                for cell_id in reading.folded.restored
+            ]
+        self._loaded = None
+        for name in ("stale", "_cells"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def index(self) -> graph.Index:
+        """The DAG, as `index.json` has it."""
+        return self._index
+
+    @cached_property
+    def stale(self) -> Mapping[str, Sequence[str]]:
+        """Every stale cell with its causes."""
+        now = {}
+        for path, versions in freshness.files_to_check(self._index).items():
+            changed = [digest.file_changed(path, version) for version in versions]
+            today = next((each for each in changed if each is not None), None)
+            if today is not None:
+                now[path] = str(today)
+        return freshness.find_stale(self._index, now)
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return Cells([self._cell(entry) for entry in self._index["cells"].values()])
+
+    @property
+    def cells(self) -> Cells:
+        """All cells in notebook order; `cells(type="tool")` filters."""
+        return self._cells
+
+    def _cell(self, entry: Mapping[str, Any]) -> Cell:
+        return Cell(entry, tuple(self.stale.get(entry["cell_id"], ())), self._load)
+
+    def cell(self, cell_id: str | int) -> Cell:
+        """Return a cell by its id, the beginning of it, or its number."""
+        entries = self._index["cells"]
+        wanted = str(cell_id)
+        if wanted in entries:
+            return self._cell(entries[wanted])
+        found = [
+            entry
+            for name, entry in entries.items()
+            if str(entry["number"]) == wanted
+            or name.startswith(wanted)
+            or (wanted and name.startswith(f"cell_{wanted}"))
+        ]
+        exact = [entry for entry in found if str(entry["number"]) == wanted]
+        if len(exact or found) == 1:
+            return self._cell((exact or found)[0])
+        if not found:
+            raise CellNotFoundError(
+                f"session {self.id} has no cell {wanted!r} among its {len(entries)}",
+                hint=f"run: rlmnb cells {self.id}",
+            )
+        shown = ", ".join(entry["cell_id"] for entry in found[:10])
+        raise CellNotFoundError(
+            f"{len(found)} cells begin with {wanted!r}: {shown}", hint="give more of the id"
+        )
+
+    def chain(self, cell_id: str | int, *, reverse: bool = False) -> list[tuple[Cell, int]]:
+        """Return what a cell depends on, or what depends on it, each with its distance in edges."""
+        cell = self.cell(cell_id)
+        reach = graph.downstream if reverse else graph.upstream
+        return [
+            (self._cell(self._index["cells"][each]), depth)
+            for each, depth in reach(self._index, cell.cell_id).items()
+        ]
+
+    def _load(self, number: int) -> dict[str, Any]:
+        if self._loaded is None:
+            self._loaded = notebook.read_whole(self._place.notebook)
+        found: dict[str, Any] = self._loaded["cells"][number - 1]
+        return found
+
+    # state
+
+    def stored_state(self) -> dict[str, Any]:
+        """Return the state as the notebook has it, in today's schema."""
+        state = sessions.state_of(self._place)
+        if not state:
+            return {**new_state(self.id), "appended": 0}
+        return migrate(state, self._place.notebook)
+
+    @property
+    def state(self) -> SessionState:
+        """The session's state, checked against the schema. Change it, then `save()`."""
+        if self._state is None:
+            from rlmnb.format.session import SessionState
+
+            self._state = SessionState.model_validate(self.stored_state())
+        return self._state
+
+    def view(self) -> dict[str, Any]:
+        """Return the whole state with what is computed from the cells filled in."""
+        from rlmnb.format.session import SessionState
+
+        state = SessionState.model_validate(self.stored_state()).model_dump(mode="json")
+        computed = {"files": self.context_files(), "tool_outputs": self._tool_outputs()}
+        state["context"] = {**state["context"], **computed}
+        state["cells"] = {"count": len(self.cells), "index_path": self._place.index}
+        state["trajectory"] = {"events_count": state["appended"], "export_path": None}
+        return state
+
+    def context_files(self) -> dict[str, Any]:
+        """Return every file the cells touched: its latest known version, when, in which role."""
+        found: dict[str, dict[str, Any]] = {}
+        for entry in self._index["cells"].values():
+            at = entry.get("created_at")
+            for key, role in (("files_read", "read"), ("files_written", "modified")):
+                for path, version in entry.get(key, {}).items():
+                    known = found.setdefault(path, {"first_access": at, "role": "created"})
+                    if role == "read" and known["role"] == "created" and "hash" not in known:
+                        known["role"] = "read"
+                    elif role == "modified" and "hash" in known and known["role"] == "read":
+                        known["role"] = "modified"
+                    known |= {
+                        "hash": version["hash"],
+                        "size_bytes": version["size_bytes"],
+                        "last_access": at,
+                    }
+        return found
+
+    def _tool_outputs(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "tool_name": cell.entry.get("operation") or "unknown",
+                "content_preview": text_of(cell.outputs)[:_PREVIEW],
+                "exit_code": None,
+                "timestamp": cell.entry.get("created_at"),
+                "cell_id": cell.cell_id,
+            }
+            for cell in self.cells(type="tool")[-_TOOL_OUTPUTS:]
+        ]
+
+    # changing
+
+    def append(
+        self,
+        source: str,
+        *,
+        type: str = "repl",
+        output: str | None = None,
+        dependencies: Iterable[str | Mapping[str, Any]] = (),
+        **fields: Any,
+    ) -> CellId:
+        """Append a cell and return its id; `fields` are those of a record, and `outputs`, `id`."""
+        fields |= {"source": source, "type": type, "dependencies": dependencies}
+        if output is not None:
+            fields["output"] = output
+        return self.append_cell(with_tool_call(fields, self._cwd())).cell_id
+
+    def append_cell(self, cell: Mapping[str, Any]) -> appending.Appended:
+        """Append a cell made of fields, or a whole nbformat cell; say where it got to."""
+        appended = appending.append(self._place, cell)
+        self._read()
+        return appended
+
+    def _cwd(self) -> str:
+        return str(sessions.section(self.stored_state()).get("cwd") or os.getcwd())
+
+    def complete(
+        self,
+        cell_id: str,
+        *,
+        output: str | None = None,
+        outputs: Sequence[Mapping[str, Any]] = (),
+        error: str | Mapping[str, Any] | None = None,
+        status: str | None = None,
+        **fields: Any,
+    ) -> None:
+        """Finish a cell that was appended as running; saying it twice changes nothing."""
+        cell = self.cell(cell_id)
+        new = status or ("failed" if error is not None else "completed")
+        shown = [making.stream(output)] if output is not None else []
+        shown += [dict(each) for each in outputs]
+        if error is not None:
+            shown.append(making.error_output(error))
+        if cell.status == new and digest.output_hash(shown) == cell.entry["output_hash"]:
+            return
+        move(None if cell.status == "new" else cell.status, new)
+        if unknown := set(fields) - {"result", "execution_time_ms", "cached_response"}:
+            raise InvalidCellError(f"an output has no {', '.join(sorted(unknown))}")
+        result = {key: value for key, value in {**fields, "error": error}.items() if value}
+        record = {
+            "status": new,
+            "completed_at": times.now(),
+            "output": result,
+            "output_hash": digest.output_hash(shown),
+        }
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": record, "outputs": shown})
+
+    def invalidate(self, cell_id: str, reason: str) -> None:
+        """Mark a completed cell as no longer valid; its output stays."""
+        cell = self.cell(cell_id)
+        record = {"status": move(cell.status, "invalidated"), "invalidated": reason}
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": record})
+
+    def save(self) -> None:
+        """Write the state as it was changed, and the index. Only what changed is written."""
+        if self._state is not None:
+            stored = self.stored_state()
+            wanted = portable(self._state.model_dump(mode="json", exclude_unset=True))
+            patch = difference(stored, wanted)
+            for key in ("appended", "schema_version"):
+                patch.pop(key, None)
+            patch.get("session", {}).pop("updated_at", None)
+            self._state = None
+            if patch:
+                self._write({"op": "state", "set": patch})
+                return
+        self._read()
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        entry = portable({**entry, "at": times.now()})
+        seq = appending.write_entry(self._place, lambda _: entry)
+        folded = fold(self._place, seq, timeout=appending.TIMEOUT)
+        if folded.why_not is not None:
+            raise StorageError(
+                f"kept in the journal, but not in the notebook yet: {folded.why_not}",
+                hint=f"run: rlmnb doctor --fix {self.id}",
+            )
+        self._read()
+
+    def fork(self, at: str | int | None = None, *, session_id: str | None = None) -> Session:
+        """Begin a session with this one's cells up to and including `at`; objects are shared."""
+        last = self.cell(at) if at is not None else (self.cells[-1] if len(self.cells) else None)
+        count = last.number if last is not None else 0
+        kept = [self._load(number) for number in range(1, count + 1)]
+        root = os.path.dirname(self._place.directory)
+        name = session_id or f"{self.id[:100]}-{os.urandom(4).hex()}"
+        place = place_of(name, None if self._place.plain else root)
+        if place.exists():
+            raise InvalidCellError(f"there is a session {name} already")
+        place.prepare()
+        state = self.stored_state()
+        state = {
+            **state,
+            "session": {
+                **sessions.section(state),
+                **new_state(name)["session"],
+                "parent_session_id": self.id,
+                "forked_from": portable(
+                    {"session_id": self.id, "cell_id": last.cell_id if last else None}
+                ),
+            },
+            "lifecycle": {"phase": "running"},
+        }
+        state["session"].pop("ended_at", None)
+        appended = int(state.pop("appended", 0))
+        _begin(place, state, kept, start=appended)
+        sessions.make_current(place)
+        return Session(place)
+
+
+def _begin(
+    place: Place,
+    state: Mapping[str, Any],
+    kept: Sequence[dict[str, Any]] = (),
+    *,
+    start: int = 0,
+) -> None:
+    """Write the first journal entries of a session, and let the notebook be made from them.
+
+    A fork numbers its cells past those of its parent, so that an id is never given twice.
+    """
+    queue: list[dict[str, Any]] = [{"op": "append", "cell": cell} for cell in kept]
+
+    def first() -> dict[str, Any]:
+        return {"at": times.now(), "op": "create", "state": dict(state)}
+
+    seq = journal.begin(place, first, queue, start=start, timeout=appending.TIMEOUT)
+    fold(place, seq, timeout=appending.TIMEOUT)
+
+
+def with_tool_call(fields: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    """Add to a cell's fields what its source says of the tool call that it is."""
+    call = toolcalls.parse_call(str(fields.get("source", "")))
+    if call is None or fields.get("type") != "tool":
+        return dict(fields)
+    inferred = {"operation": call.operation, "args": call.args}
+    return {**inferred, **toolcalls.file_fields(call, cwd), **fields}

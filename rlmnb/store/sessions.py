@@ -1,0 +1,165 @@
+"""All sessions under one root: list them, and find the one a person means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from rlmnb.errors import (
+    AmbiguousSessionError,
+    InvalidNameError,
+    NotebookError,
+    SessionNotFoundError,
+)
+from rlmnb.files import point_link
+from rlmnb.ids import check_session_id
+from rlmnb.store import journal, notebook, project
+from rlmnb.store.layout import (
+    Place,
+    looks_like_path,
+    notebook_place,
+    session_place,
+    sessions_root,
+)
+
+_SHOWN = 10
+
+
+def all_places(root: str) -> list[Place]:
+    """Return every session under the root, by name. What is not a session is passed over."""
+    try:
+        names = sorted(os.listdir(root))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    places = []
+    for name in names:
+        try:
+            place = session_place(name, root)
+        except InvalidNameError:
+            continue
+        if not os.path.islink(place.directory) and place.exists():
+            places.append(place)
+    return places
+
+
+def state_of(place: Place) -> dict[str, Any]:
+    """Return a session's state: from the end of its notebook, else from its journal."""
+    tail = notebook.peek_tail(place.notebook)
+    if tail is not None and tail.state is not None:
+        return tail.state
+    try:
+        whole = notebook.read_whole(place.notebook, patience=0)
+        state = whole["metadata"].get("rlmnb")
+        if isinstance(state, dict):
+            return state
+    except (OSError, NotebookError):
+        pass
+    for entry in journal.all_entries(place.journal)[:1]:
+        if isinstance(entry.get("state"), dict):
+            return dict(entry["state"])
+    return {}
+
+
+def section(state: Mapping[str, Any], name: str = "session") -> Mapping[str, Any]:
+    """Return a section of a state, empty if a hand has made it something else."""
+    found = state.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def newest_first(places: list[Place]) -> list[tuple[Place, dict[str, Any]]]:
+    """Return sessions with their states, the one updated last first."""
+    known = [(place, state_of(place)) for place in places]
+    return sorted(known, key=lambda item: str(section(item[1]).get("updated_at", "")), reverse=True)
+
+
+def is_active(state: Mapping[str, Any]) -> bool:
+    """Tell whether a session is still going on: not ended, and its process, if known, alive."""
+    if section(state).get("ended_at"):
+        return False
+    pid = section(state, "lifecycle").get("pid")
+    return not isinstance(pid, int) or _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def find(
+    target: str | None,
+    *,
+    root: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> Place:
+    """Find the session or notebook that is meant.
+
+    A given target is a full id, a path, or a prefix that only one id has. Without one it is the
+    session of the agent that runs us, else the newest of this project.
+    """
+    environ = os.environ if environ is None else environ
+    root = root or sessions_root(environ)
+    if target:
+        return _named(target, root)
+    agent = environ.get("CLAUDE_CODE_SESSION_ID")
+    if agent:
+        place = session_place(agent, root)
+        if place.exists():
+            return place
+    here = project.describe(cwd or os.getcwd())["project"]
+    for place, state in newest_first(all_places(root)):
+        if section(state).get("project") == here:
+            return place
+    raise SessionNotFoundError(
+        f"no session of the project {here} is in {root}",
+        hint="name one (rlmnb sessions lists all), or begin one: "
+        "rlmnb append my-session --source 'x = 1'",
+    )
+
+
+def _named(target: str, root: str) -> Place:
+    if looks_like_path(target):
+        place = notebook_place(target)
+        if not os.path.lexists(place.notebook) and not os.path.lexists(place.journal):
+            raise SessionNotFoundError(f"{target}: there is no notebook")
+        return place
+    if target == "current":
+        link = os.path.join(root, "current")
+        if os.path.islink(link):
+            return _named(os.path.basename(os.readlink(link)), root)
+        raise SessionNotFoundError(f"{link}: no session has been made current yet")
+    place = session_place(check_session_id(target), root)
+    if place.exists():
+        return place
+    if os.path.exists(target):
+        return notebook_place(target)
+    found = [each for each in all_places(root) if each.session_id.startswith(target)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SessionNotFoundError(
+            f"no session in {root} is called {target!r} or begins so", hint="run: rlmnb sessions"
+        )
+    shown = "\n".join(f"  {_line(each)}" for each in found[:_SHOWN])
+    more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise AmbiguousSessionError(
+        f"{len(found)} sessions begin with {target!r}:\n{shown}{more}",
+        hint="give more of the id",
+    )
+
+
+def _line(place: Place) -> str:
+    session = section(state_of(place))
+    return "  ".join(str(part) for part in (place.session_id, session.get("title")) if part)
+
+
+def make_current(place: Place) -> None:
+    """Let the link `current` in the root point to this session, for people."""
+    if not place.plain:
+        point_link(os.path.join(os.path.dirname(place.directory), "current"), place.session_id)

@@ -1,0 +1,163 @@
+"""Cells as callers see them: light rows of the index, whose details are read when asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from rlmnb import digest
+from rlmnb.format.migrations import migrate
+from rlmnb.format.nbjson import source_of
+from rlmnb.ids import CellId
+
+if TYPE_CHECKING:
+    from rlmnb.format.record import CellRecord
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a session. What the index knows is at hand; the rest is read when asked for."""
+
+    entry: Mapping[str, Any]
+    causes: tuple[str, ...]
+    _load: Callable[[int], dict[str, Any]]
+
+    @property
+    def cell_id(self) -> CellId:
+        return CellId(self.entry["cell_id"])
+
+    id = cell_id
+
+    @property
+    def number(self) -> int:
+        """The place in the notebook, from 1."""
+        return int(self.entry["number"])
+
+    @property
+    def type(self) -> str:
+        return str(self.entry["type"])
+
+    @property
+    def status(self) -> str | None:
+        """Where the cell is in its life; None for text, `new` for code that never ran."""
+        status = self.entry["status"]
+        return None if status is None else str(status)
+
+    @property
+    def stale(self) -> bool:
+        return bool(self.causes)
+
+    @property
+    def dependencies(self) -> tuple[CellId, ...]:
+        return tuple(CellId(each) for each in self.entry["dependencies"])
+
+    @property
+    def dependents(self) -> tuple[CellId, ...]:
+        return tuple(CellId(each) for each in self.entry["dependents"])
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why each dependency is one."""
+        return dict(self.entry["reasons"])
+
+    @cached_property
+    def raw(self) -> dict[str, Any]:
+        """The cell as the notebook has it."""
+        return self._load(self.number)
+
+    @property
+    def source(self) -> str:
+        return source_of(self.raw)
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        outputs = self.raw.get("outputs", [])
+        return list(outputs)
+
+    @property
+    def record(self) -> CellRecord | None:
+        """The record, checked against the schema; None for a cell that has none."""
+        from rlmnb.format.record import CellRecord
+
+        found = self.raw.get("metadata", {}).get("rlmnb")
+        if not isinstance(found, dict):
+            return None
+        return CellRecord.model_validate(migrate(found, f"cell {self.cell_id}"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the index knows of the cell, and whether it is fresh."""
+        row = dict(self.entry)
+        for key in ("explicit", "edited", "opaque"):
+            row.pop(key, None)
+        if self.type not in ("markdown", "raw"):
+            row |= {"freshness": "stale" if self.stale else "fresh", "causes": list(self.causes)}
+        return row
+
+
+class Cells(Sequence[Cell]):
+    """The cells of a session in notebook order. Calling it with filters gives those that match."""
+
+    def __init__(self, found: Sequence[Cell]) -> None:
+        self._found = found
+
+    @overload
+    def __getitem__(self, at: int) -> Cell: ...
+    @overload
+    def __getitem__(self, at: slice) -> Cells: ...
+    def __getitem__(self, at: int | slice) -> Cell | Cells:
+        return Cells(self._found[at]) if isinstance(at, slice) else self._found[at]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self._found)
+
+    def __call__(
+        self, *, type: str | None = None, status: str | None = None, file: str | None = None
+    ) -> Cells:
+        """Return the cells of a type, in a status (`fresh` and `stale` too), touching a file."""
+        return Cells(
+            [
+                cell
+                for cell in self._found
+                if (type is None or cell.type == type)
+                and (status is None or _has_status(cell, status))
+                and (file is None or any(same_file(path, file) for path in files_of(cell.entry)))
+            ]
+        )
+
+
+def _has_status(cell: Cell, status: str) -> bool:
+    if status in ("fresh", "stale"):
+        return cell.status is not None and cell.stale == (status == "stale")
+    return cell.status == status
+
+
+def files_of(entry: Mapping[str, Any]) -> list[str]:
+    """Return the files a cell read or wrote."""
+    return [*entry.get("files_read", ()), *entry.get("files_written", ())]
+
+
+def same_file(path: str, asked: str) -> bool:
+    """Tell whether a person who names a file by its last part, or a path, means this one."""
+    asked = asked.removeprefix("./")
+    return path == os.path.abspath(asked) or f"/{path}".endswith(f"/{asked}")
+
+
+def text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text that a person would see in these outputs."""
+    parts = []
+    for output in outputs:
+        if output.get("output_type") == "stream":
+            parts.append(str(digest.value_of_lines(output.get("text", ""))))
+        elif output.get("output_type") == "error":
+            parts.append(f"{output.get('ename')}: {output.get('evalue')}\n")
+        else:
+            data = output.get("data")
+            text = data.get("text/plain", "") if isinstance(data, dict) else ""
+            parts.append(str(digest.value_of_lines(text)) + "\n")
+    return "".join(parts)
