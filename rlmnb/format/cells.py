@@ -169,6 +169,8 @@ def complete(cell: "Mapping[str, Any]") -> "dict[str, Any]":
         cell_id = fields.pop("id", "")
         return {**code_cell(source, outputs, **fields), "id": cell_id}
     whole: dict[str, Any] = portable({"id": "", "metadata": {}, "source": "", **cell})
+    if not isinstance(whole["metadata"], dict):
+        raise InvalidCellError("a cell's metadata is an object")
     if whole["cell_type"] == "code":
         whole = {"execution_count": None, "outputs": [], **whole}
         if "rlmnb" not in whole["metadata"]:

@@ -116,7 +116,7 @@ class _Writers:
 
 def _connect(entries: dict[str, Facts], aliases: Mapping[str, str]) -> None:
     writers = _Writers()
-    for cell_id, entry in entries.items():
+    for entry in entries.values():
         if entry["type"] in _STORY:
             continue
         reasons: dict[str, list[str]] = {}

@@ -95,15 +95,12 @@ def _name_from(file_name: str) -> SessionId:
 def looks_like_path(target: str) -> bool:
     """Tell whether this names a file and not a session's id.
 
-    A notebook's name ends in `.ipynb`, whether it is there yet or not; anything else with
-    separators or dots is a path only if something is there, and no name for a session.
+    A notebook's name ends in `.ipynb`, whether it is there yet or not; a directory counts if it is
+    a session's. Anything else is taken for an id, and refused if it is not a plain one.
     """
-    separators = os.sep + (os.altsep or "") + "."
     if "\0" in target:
         return False
-    return target.endswith(".ipynb") or (
-        any(sep in target for sep in separators) and os.path.exists(target)
-    )
+    return target.endswith(".ipynb") or os.path.isfile(os.path.join(target, NOTEBOOK))
 
 
 def place_of(target: str, root: "str | None" = None) -> Place:

@@ -137,8 +137,6 @@ def _named(target: str, root: str) -> Place:
     place = session_place(check_session_id(target), root)
     if place.exists():
         return place
-    if os.path.exists(target):
-        return notebook_place(target)
     found = [each for each in all_places(root) if each.session_id.startswith(target)]
     if len(found) == 1:
         return found[0]

@@ -1,0 +1,104 @@
+"""What the tests share: a root of their own, and the programs that other people run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from hypothesis import HealthCheck, settings
+
+import rlmnb
+
+settings.register_profile(
+    "rlmnb", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("rlmnb")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test a sessions root, a working directory and no agent around it."""
+    home = tmp_path / "sessions"
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("RLMNB_HOME", str(home))
+    monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(work)
+    return home
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run the real command line in a process of its own."""
+
+    def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "rlmnb", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **options,
+        )
+
+    return call
+
+
+@pytest.fixture
+def run_json(run: Run) -> Callable[..., Any]:
+    """Run a command with --json and return what it printed."""
+
+    def call(*arguments: str, code: int = 0) -> Any:
+        done = run(*arguments, "--json")
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    return call
+
+
+def notebook_of(session: str) -> Path:
+    return Path(os.environ["RLMNB_HOME"]) / session / "session.ipynb"
+
+
+def read(session: str) -> dict[str, Any]:
+    return json.loads(notebook_of(session).read_text(encoding="utf-8"))
+
+
+def ids_in(session: str) -> list[str]:
+    return [cell["id"] for cell in read(session)["cells"]]
+
+
+def save_like_lab(path: Path, notebook: dict[str, Any], pause: Callable[[], None] = lambda: None):
+    """Save as jupyter_server does: truncate in place, and write while others look on."""
+    text = nbformat.writes(nbformat.from_dict(notebook)) + "\n"
+    with open(path, "w", encoding="utf-8") as file:
+        pause()
+        half = len(text) // 2
+        file.write(text[:half])
+        file.flush()
+        pause()
+        file.write(text[half:])
+
+
+def assert_valid(path: Path) -> None:
+    """The notebook is valid nbformat 4.5 and byte for byte what nbformat would write."""
+    text = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.nbformat_minor >= 5
+    assert nbformat.writes(notebook) + "\n" == text
+
+
+def append_many(session: str, count: int, **fields: Any) -> list[str]:
+    return [rlmnb.append(session, {"source": f"x{n} = {n}", **fields}) for n in range(count)]
