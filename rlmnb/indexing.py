@@ -63,13 +63,11 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
                 index_file.settle(place)
             return Reading(old, folded=folded)
     index = _extended(place, old, data, status) if old is not None else None
-    findings: list[Finding] = []
     if index is None:
         index = rebuild(place, old)
-        findings = changes_between(old, index)
     if keep:
         index_file.save(place, index)
-    return Reading(index, tuple(findings), folded)
+    return Reading(index, tuple(changes_between(old, index)), folded)
 
 
 def _read(place: Place) -> tuple[bytes, os.stat_result]:

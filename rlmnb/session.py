@@ -301,14 +301,13 @@ class Session:
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
         if self._state is not None:
-            stored = self.stored_state()
-            wanted = portable(self._state.model_dump(mode="json", exclude_unset=True))
-            patch = difference(stored, wanted)
-            for key in ("appended", "schema_version"):
-                patch.pop(key, None)
+            wanted = self._state.model_dump(mode="json")
+            self._state = None
+            patch = difference(self.state.model_dump(mode="json"), wanted)
+            patch.pop("appended", None)
             patch.get("session", {}).pop("updated_at", None)
             self._state = None
-            if patch:
+            if any(patch.values()) or None in patch.values():
                 self._write({"op": "state", "set": patch})
                 return
         self._read()
