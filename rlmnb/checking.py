@@ -82,7 +82,10 @@ def _schema_problems(whole: dict[str, Any]) -> Iterator[Problem]:
 
     parts: list[tuple[str, Any, type[BaseModel]]]
     parts = [("session state", whole["metadata"].get("rlmnb"), SessionState)]
-    parts += [(cell_id, record, CellRecord) for cell_id, _, record in _records(whole)]
+    for cell in whole["cells"]:
+        metadata = cell.get("metadata")
+        if isinstance(metadata, dict) and "rlmnb" in metadata:
+            parts.append((str(cell.get("id")), metadata["rlmnb"], CellRecord))
     for where, body, model in parts:
         if body is None:
             continue

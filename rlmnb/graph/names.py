@@ -88,14 +88,15 @@ class _Finder:
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             self._assignment(node)
         elif isinstance(node, ast.ExceptHandler):
-            self._branched(node)
-            if node.name:
-                self.writes.add(node.name)
-        elif isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)):
-            self._branching(node)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
             if node.name:
                 self._write(node.name)
+            self._branched(node)
+        elif isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)):
+            self._branching(node)
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
+            name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+            if name:
+                self._write(name)
             self._all(list(ast.iter_child_nodes(node)))
         else:
             self._all(list(ast.iter_child_nodes(node)))

@@ -209,7 +209,8 @@ def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     state = dict(state) if isinstance(state, dict) else {}
     if entry.get("op") == "state":
         state = merged(state, entry.get("set") or {})
-    session = dict(state.get("session") or {})
+    session = state.get("session")
+    session = dict(session) if isinstance(session, dict) else {}
     if "at" in entry and entry.get("op") != "create":
         session["updated_at"] = entry["at"]
     return {**metadata, "rlmnb": {**state, "session": session, "appended": entry["seq"]}}
