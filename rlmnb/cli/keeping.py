@@ -32,7 +32,7 @@ def verify(args: Namespace) -> int:
         )
         return 1 if verdict.problems else 0
     for problem in verdict.problems:
-        text.say(f"{text.painted(problem.kind, 'error')}  {problem.where}: {problem.text}")
+        text.say(text.painted(problem.kind, "error"), f"  {problem.where}: {problem.text}")
     checked = ", ".join(
         [
             text.count(verdict.cells, "cell"),
@@ -43,7 +43,7 @@ def verify(args: Namespace) -> int:
     if verdict.problems:
         text.say(f"{text.count(len(verdict.problems), 'problem')} in {checked}")
         return 1
-    text.say(f"{text.painted('ok', 'ok')}  {checked}, nbformat valid, index equal to a rebuild")
+    text.say(text.painted("ok", "ok"), f"  {checked}; valid nbformat, index as rebuilt")
     return 0
 
 
@@ -67,14 +67,14 @@ def run_doctor(args: Namespace) -> int:
     if args.json:
         text.print_json({"ok": not left, "root": root, "problems": report})
     elif not report:
-        text.say(f"{text.painted('ok', 'ok')}  nothing wrong in {root}")
+        text.say(text.painted("ok", "ok"), f"  nothing wrong in {root}")
     elif left and not args.fix and any(row["fixable"] for row in left):
         text.note("repair what can be repaired: rlmnb doctor --fix")
     return 1 if left else 0
 
 
 def _tell(row: dict[str, str | None]) -> None:
-    text.say(f"{text.painted(str(row['where']), 'bold')}: {row['problem']}")
+    text.say(text.painted(str(row["where"]), "bold"), f": {row['problem']}")
     if row.get("fixed"):
         text.say(f"  fixed: {row['fixed']}")
     elif row.get("advice"):

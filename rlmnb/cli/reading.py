@@ -102,7 +102,7 @@ def show(args: Namespace) -> int:
     }
     for label, value in lines.items():
         if value:
-            text.say(f"{text.painted(f'{label:<12}', 'dim')}{value}")
+            text.labelled(label, value, 12)
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {short(session.id)} --status stale")
     return 0
@@ -178,20 +178,21 @@ def show_cell(args: Namespace) -> int:
         )
         return 0
     head = f"{cell.cell_id}  {cell.entry.get('operation') or cell.type}"
-    text.say(f"{text.painted(head, 'bold')}  {text.painted(*(shown_status(cell),) * 2)}")
+    word = shown_status(cell)
+    text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
         text.say(f"  because {cause}")
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
-        text.say(f"{text.painted('output', 'dim')}\n{shown.rstrip()}\n")
+        text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
     for other, reason in cell.reasons.items():
-        text.say(f"{text.painted('needs', 'dim')}    {other}  {reason}")
+        text.labelled("needs", f"{other}  {reason}", 9)
     for other in cell.dependents:
-        text.say(f"{text.painted('feeds', 'dim')}    {other}")
+        text.labelled("feeds", other, 9)
     for path in cell.entry.get("files_read", ()):
-        text.say(f"{text.painted('read', 'dim')}     {path}")
+        text.labelled("read", path, 9)
     for path in cell.entry.get("files_written", ()):
-        text.say(f"{text.painted('wrote', 'dim')}    {path}")
+        text.labelled("wrote", path, 9)
     return 0
 
 
@@ -291,5 +292,5 @@ def show_stats(args: Namespace) -> int:
         shown = value
         if isinstance(value, dict):
             shown = ", ".join(f"{number} {name}" for name, number in value.items()) or "-"
-        text.say(f"{text.painted(f'{label:<18}', 'dim')}{shown}")
+        text.labelled(label.replace("_", " "), shown, 19)
     return 0

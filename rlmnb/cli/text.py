@@ -21,14 +21,24 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def say(text: str = "") -> None:
-    """Print a line of the answer."""
-    sys.stdout.write(clean_text(printable(text)) + "\n")
+class Painted(str):
+    """Text that has been made safe to print, with colours of our own."""
+
+    __slots__ = ()
+
+
+def say(*parts: str) -> None:
+    """Print the parts as a line of the answer."""
+    sys.stdout.write("".join(_safe(part) for part in parts) + "\n")
 
 
 def note(text: str) -> None:
     """Print a line beside the answer, where a pipe does not carry it."""
-    sys.stderr.write(clean_text(printable(text)) + "\n")
+    sys.stderr.write(_safe(text) + "\n")
+
+
+def _safe(part: str) -> str:
+    return part if isinstance(part, Painted) else clean_text(printable(part))
 
 
 def printable(text: str) -> str:
@@ -47,10 +57,16 @@ def colour_wanted(stream: Any = None) -> bool:
     return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
-def painted(text: str, style: str | None) -> str:
+def painted(text: str, style: str) -> Painted:
     """Colour a text where colours are wanted."""
-    code = STYLES.get(style or "")
-    return f"\033[{code}m{text}\033[0m" if code and colour_wanted() else text
+    code = STYLES.get(style)
+    safe = _safe(text)
+    return Painted(f"\033[{code}m{safe}\033[0m" if code and colour_wanted() else safe)
+
+
+def labelled(label: str, value: object, width: int) -> None:
+    """Print a value after its label."""
+    say(painted(f"{label:<{width}}", "dim"), str(value))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -> None:
@@ -63,7 +79,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(no_color=not colour_wanted(), highlight=False)
+    console = Console(color_system="standard" if colour_wanted() else None, highlight=False)
     drawn = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
         growing = column == grow
