@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,7 +53,7 @@ def verify(place: Place) -> Verdict:
         *_journal_problems(whole, place),
     ]
     index = indexing.rebuild(place)
-    problems += _index_problems(on_disk, index)
+    problems += _index_problems(on_disk, index, os.path.lexists(place.index))
     problems += _edge_problems(index)
     return Verdict(len(whole["cells"]), counts["hashes"], counts["objects"], tuple(problems))
 
@@ -143,7 +144,10 @@ def _journal_problems(whole: dict[str, Any], place: Place) -> Iterator[Problem]:
         yield Problem("journal", "journal", f"{torn} lines cannot be read")
 
 
-def _index_problems(on_disk: Index | None, index: Index) -> Iterator[Problem]:
+def _index_problems(on_disk: Index | None, index: Index, exists: bool) -> Iterator[Problem]:
+    if on_disk is None and exists:
+        text = "it is garbage, was changed by hand, or is another version's"
+        yield Problem("index", "index", f"{text}; the next read makes it anew")
     if on_disk is None or on_disk["notebook"].get("digest") != index["notebook"]["digest"]:
         return  # none, or of an older notebook: the next read brings it up to date
     for key in index:

@@ -13,8 +13,8 @@ from typing import Any
 
 from rlmnb.errors import NotebookError
 from rlmnb.graph.changes import Finding, changes_between
-from rlmnb.graph.facts import Facts, facts_of
-from rlmnb.graph.index import Index, link, unlinked
+from rlmnb.graph.facts import facts_of
+from rlmnb.graph.index import Index, extend, link, unlinked
 from rlmnb.jsontext import loads
 from rlmnb.store import index_file, journal, notebook
 from rlmnb.store.fold import Folded, fold
@@ -82,7 +82,7 @@ def rebuild(place: Place, old: Index | None = None) -> Index:
     facts = [facts_of(cell, number, known) for number, cell in enumerate(whole["cells"])]
     tail = notebook.tail_of(data)
     end = tail.cells_end if tail is not None and not tail.empty else None
-    return link(facts, _about(place, whole["metadata"], data, status, end))
+    return stored(link(facts, _about(place, whole["metadata"], data, status, end)))
 
 
 def _about(
@@ -113,8 +113,6 @@ def _extended(place: Place, old: Index, data: bytes, status: os.stat_result) -> 
     hasher = hashlib.sha256(memoryview(data)[:end])
     if old["notebook"].get("cells_digest") != f"sha256:{hasher.hexdigest()}":
         return None
-    if any("was" in entry for entry in old["cells"].values()):
-        return None  # a later cell may change who bears a lost id
     tail = notebook.tail_of(data)
     if tail is None or tail.cells_end < end:
         return None
@@ -124,6 +122,15 @@ def _extended(place: Place, old: Index, data: bytes, status: os.stat_result) -> 
         return None
     if not all(isinstance(cell, dict) for cell in added):
         raise NotebookError(f"{place.notebook}: its cells are not a list of objects")
-    facts: list[Facts] = unlinked(old["cells"].values())
-    facts += [facts_of(cell, number) for number, cell in enumerate(added, start=len(facts))]
-    return link(facts, _about(place, tail.metadata, data, status, tail.cells_end))
+    facts = [facts_of(cell, number) for number, cell in enumerate(added, len(old["cells"]))]
+    about = _about(place, tail.metadata, data, status, tail.cells_end)
+    grown = extend(old, facts, about)
+    if grown is None:
+        return stored(link(unlinked(old["cells"].values()) + facts, about))
+    index, changed = grown
+    return {**index, "cells": old["cells"].with_changes(changed)}
+
+
+def stored(index: Index) -> Index:
+    """Return a linked index as it comes back from disk, so that two of them can be compared."""
+    return {**index, "cells": index_file.as_entries(index["cells"])}

@@ -124,38 +124,34 @@ class Session:
 
     @cached_property
     def _cells(self) -> Cells:
-        return Cells([self._cell(entry) for entry in self._index["cells"].values()])
+        return Cells([self._cell(cell_id) for cell_id in self._index["cells"]])
 
     @property
     def cells(self) -> Cells:
         """All cells in notebook order; `cells(type="tool")` filters."""
         return self._cells
 
-    def _cell(self, entry: Mapping[str, Any]) -> Cell:
-        return Cell(entry, tuple(self.stale.get(entry["cell_id"], ())), self._load)
+    def _cell(self, cell_id: str) -> Cell:
+        return Cell(cell_id, self._index["cells"], self.stale.get(cell_id, ()), self._load)
 
     def cell(self, cell_id: str | int) -> Cell:
         """Return a cell by its id, the beginning of it, or its number."""
         entries = self._index["cells"]
         wanted = str(cell_id)
         if wanted in entries:
-            return self._cell(entries[wanted])
-        found = [
-            entry
-            for name, entry in entries.items()
-            if str(entry["number"]) == wanted
-            or name.startswith(wanted)
-            or (wanted and name.startswith(f"cell_{wanted}"))
-        ]
-        exact = [entry for entry in found if str(entry["number"]) == wanted]
-        if len(exact or found) == 1:
-            return self._cell((exact or found)[0])
+            return self._cell(wanted)
+        names = list(entries)
+        if wanted.isdecimal() and 0 < int(wanted) <= len(names):
+            return self._cell(names[int(wanted) - 1])
+        found = [name for name in names if name.startswith((wanted, f"cell_{wanted}"))]
+        if len(found) == 1:
+            return self._cell(found[0])
         if not found:
             raise CellNotFoundError(
                 f"session {self.id} has no cell {wanted!r} among its {len(entries)}",
                 hint=f"run: rlmnb cells {self.id}",
             )
-        shown = ", ".join(entry["cell_id"] for entry in found[:10])
+        shown = ", ".join(found[:10])
         raise CellNotFoundError(
             f"{len(found)} cells begin with {wanted!r}: {shown}", hint="give more of the id"
         )
@@ -165,8 +161,7 @@ class Session:
         cell = self.cell(cell_id)
         reach = graph.downstream if reverse else graph.upstream
         return [
-            (self._cell(self._index["cells"][each]), depth)
-            for each, depth in reach(self._index, cell.cell_id).items()
+            (self._cell(each), depth) for each, depth in reach(self._index, cell.cell_id).items()
         ]
 
     def _load(self, number: int) -> dict[str, Any]:

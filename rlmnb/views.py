@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from rlmnb import digest
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.ids import CellId
+from rlmnb.store.index_file import Entries
 
 if TYPE_CHECKING:
     from rlmnb.format.record import CellRecord
 
 
-@dataclass(frozen=True)
 class Cell:
     """One cell of a session. What the index knows is at hand; the rest is read when asked for."""
 
-    entry: Mapping[str, Any]
-    causes: tuple[str, ...]
-    _load: Callable[[int], dict[str, Any]]
+    __slots__ = ("_entries", "_load", "_raw", "causes", "cell_id")
+
+    def __init__(
+        self,
+        cell_id: str,
+        entries: Entries,
+        causes: Sequence[str],
+        load: Callable[[int], dict[str, Any]],
+    ) -> None:
+        self.cell_id = CellId(cell_id)
+        self.causes = tuple(causes)
+        self._entries = entries
+        self._load = load
+        self._raw: dict[str, Any] | None = None
 
     @property
-    def cell_id(self) -> CellId:
-        return CellId(self.entry["cell_id"])
+    def id(self) -> CellId:
+        return self.cell_id
 
-    id = cell_id
+    @property
+    def entry(self) -> dict[str, Any]:
+        """What the index has of this cell."""
+        return self._entries[self.cell_id]
 
     @property
     def number(self) -> int:
@@ -63,10 +76,12 @@ class Cell:
         """Why each dependency is one."""
         return dict(self.entry["reasons"])
 
-    @cached_property
+    @property
     def raw(self) -> dict[str, Any]:
         """The cell as the notebook has it."""
-        return self._load(self.number)
+        if self._raw is None:
+            self._raw = self._load(self.number)
+        return self._raw
 
     @property
     def source(self) -> str:
@@ -89,12 +104,16 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what the index knows of the cell, and whether it is fresh."""
-        row = dict(self.entry)
-        for key in ("explicit", "edited", "opaque"):
-            row.pop(key, None)
-        if self.type not in ("markdown", "raw"):
-            row |= {"freshness": "stale" if self.stale else "fresh", "causes": list(self.causes)}
-        return row
+        found: dict[str, Any] = json.loads(self.as_json())
+        return found
+
+    def as_json(self) -> str:
+        """Return the same as JSON text: the index has it ready, so nothing is parsed for it."""
+        line = self._entries.line(self.cell_id)[:-1]
+        if not self.causes:
+            return line + ', "freshness": "fresh", "causes": []}'
+        causes = json.dumps(self.causes, ensure_ascii=False)
+        return f'{line}, "freshness": "stale", "causes": {causes}}}'
 
 
 class Cells(Sequence[Cell]):

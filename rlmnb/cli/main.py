@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import os
@@ -223,6 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(args, "names"):
         _split_names(parser, args)
     module, function = args.function.split(":")
+    # A command makes many small objects and then ends: looking for garbage among them costs a
+    # third of its time and finds none.
+    gc.disable()
     try:
         code: int = getattr(importlib.import_module(f"rlmnb.cli.{module}"), function)(args)
         sys.stdout.flush()
@@ -236,6 +240,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    finally:
+        gc.enable()
 
 
 def _complain(error: RlmnbError, *, as_json: bool) -> None:

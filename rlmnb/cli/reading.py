@@ -119,7 +119,7 @@ def list_cells(args: Namespace) -> int:
     session = opened(args)
     found = session.cells(type=args.type, status=args.status, file=args.file)
     if args.json:
-        text.print_json([cell.as_dict() for cell in found])
+        text.print_lines_as_json(cell.as_json() for cell in found)
         return 0
     _cell_table(list(found))
     if args.status == "stale":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,8 +17,13 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 def print_json(value: Any) -> None:
     """Print a value for a script."""
-    json.dump(value, sys.stdout, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
+    # `json.dump` would write each comma by itself, ten times as slowly.
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+
+
+def print_lines_as_json(lines: Iterable[str]) -> None:
+    """Print a list whose items are JSON text already, one to a line."""
+    sys.stdout.write("[" + ",\n".join(lines) + "]\n")
 
 
 class Painted(str):

@@ -6,6 +6,7 @@ old output stays where it is.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,44 +24,71 @@ _UNFINISHED = {
 
 def files_to_check(index: Index) -> dict[str, list[dict[str, Any]]]:
     """Return every file that a cell read, with the versions of it that cells found."""
-    wanted: dict[str, list[dict[str, Any]]] = {}
-    for entry in index["cells"].values():
-        for path, version in entry.get("files_read", {}).items():
-            wanted.setdefault(path, []).append(version)
-    return wanted
+    cells = index["cells"]
+    wanted = {
+        path: [
+            cells[each]["files_read"][path]
+            for each in ids
+            if path in cells[each].get("files_read", ())
+        ]
+        for path, ids in index["readers"].items()
+    }
+    return {path: versions for path, versions in wanted.items() if versions}
 
 
 def find_stale(index: Index, files_now: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return every stale cell with its causes; `files_now` maps a path to its digest today."""
+    """Return every stale cell with its causes; `files_now` maps a changed path to its digest.
+
+    Only cells that may be stale are looked at: the suspects, who read a changed file, and all
+    that depends on those.
+    """
     cells = index["cells"]
-    last_written = _last_written(index)
+    place = {cell_id: at for at, cell_id in enumerate(index["execution_order"])}
+    seen = set(index["suspects"])
+    for path in files_now:
+        seen.update(index["readers"].get(path, ()))
+    waiting = [(place[cell_id], cell_id) for cell_id in seen]
+    heapq.heapify(waiting)
     stale: dict[str, list[str]] = {}
-    for cell_id in index["execution_order"]:
+    while waiting:
+        _, cell_id = heapq.heappop(waiting)
         entry = cells[cell_id]
-        causes = _own_causes(entry)
-        for path, version in entry.get("files_read", {}).items():
-            now = files_now.get(path, version.get("hash"))
-            if now == version.get("hash"):
-                continue
-            writer, hash_written = last_written.get(path, (0, None))
-            # The session's own later edit is part of the story, not a change from outside.
-            if writer > entry["number"] and hash_written == now:
-                continue
-            causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
-        for parent in entry["dependencies"]:
-            if parent in stale:
-                causes.append(f"{parent} is stale ({entry['reasons'][parent]})")
-        if causes:
-            stale[cell_id] = causes
+        causes = _own_causes(entry) + _file_causes(entry, index, files_now)
+        causes += [
+            f"{parent} is stale ({entry['reasons'][parent]})"
+            for parent in entry["dependencies"]
+            if parent in stale
+        ]
+        if not causes:
+            continue
+        stale[cell_id] = causes
+        for child in entry["dependents"]:
+            if child not in seen:
+                seen.add(child)
+                heapq.heappush(waiting, (place[child], child))
     return stale
 
 
-def _last_written(index: Index) -> dict[str, tuple[int, str | None]]:
-    written: dict[str, tuple[int, str | None]] = {}
-    for entry in index["cells"].values():
-        for path, version in entry.get("files_written", {}).items():
-            written[path] = (entry["number"], version.get("hash"))
-    return written
+def _file_causes(entry: dict[str, Any], index: Index, files_now: Mapping[str, str]) -> list[str]:
+    causes = []
+    for path, version in entry.get("files_read", {}).items():
+        now = files_now.get(path, version.get("hash"))
+        if now == version.get("hash"):
+            continue
+        writer, hash_written = _last_written(index, path)
+        # The session's own later edit is part of the story, not a change from outside.
+        if writer > entry["number"] and hash_written == now:
+            continue
+        causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
+    return causes
+
+
+def _last_written(index: Index, path: str) -> tuple[int, str | None]:
+    for cell_id in reversed(index["readers"].get(path, ())):
+        entry = index["cells"][cell_id]
+        if path in entry.get("files_written", ()):
+            return entry["number"], entry["files_written"][path].get("hash")
+    return 0, None
 
 
 def _own_causes(entry: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from rlmnb.ids import CellId
 Index = dict[str, Any]
 _LINKED = ("number", "dependencies", "dependents", "reasons", "missing", "below", "copy_of")
 _STORY = ("markdown", "raw")
+_FINISHED = frozenset({"completed", "promoted"})
+_ODD = frozenset({"edited", "problem", "missing", "below"})
 
 
 def unlinked(entries: Iterable[Facts]) -> list[Facts]:
@@ -26,8 +29,13 @@ def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
     `about` tells what is not in the cells: the session, the generation, the notebook's digest.
     """
     entries = _identified(facts)
+    writers = _Writers()
     aliases = _aliases(entries)
-    _connect(entries, aliases)
+    for entry in entries.values():
+        _connect(entry, entries, aliases, writers)
+    for cell_id, entry in entries.items():
+        for parent in entry["dependencies"]:
+            entries[parent]["dependents"].append(cell_id)
     nodes = [entry["cell_id"] for entry in entries.values() if entry["type"] not in _STORY]
     order, cycles = _order(entries, nodes)
     return {
@@ -39,14 +47,78 @@ def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
         "execution_order": order,
         "cycles_detected": cycles,
         "cell_count": len(entries),
+        "suspects": [node for node in nodes if is_suspect(entries[node])],
+        "readers": _readers(entries.values()),
+        "writers": writers.as_dict(),
     }
 
 
-def _identified(facts: Sequence[Facts]) -> dict[str, Facts]:
+def extend(
+    old: Index, facts: Sequence[Facts], about: Mapping[str, Any]
+) -> tuple[Index, dict[str, Facts]] | None:
+    """Return the index with cells added at the end, and the entries that are new or changed.
+
+    The work follows what is added. None where an addition may change what earlier cells mean: an
+    id that was taken or missed, or a record from elsewhere.
+    """
+    cells = old["cells"]
+    if old["cycles_detected"] or any("was" in fact or fact["cell_id"] in cells for fact in facts):
+        return None
+    if any("missing" in cells[each] for each in old["suspects"]):
+        return None
+    added = {entry["cell_id"]: entry for entry in _identified(facts, start=len(cells) + 1).values()}
+    if len(added) < len(facts) or any("duplicate_of" in entry for entry in added.values()):
+        return None
+    known = ChainMap(added, cells)
+    writers = _Writers(old["writers"])
+    changed = dict(added)
+    for entry in added.values():
+        _connect(entry, known, {}, writers)
+        if "below" in entry:
+            return None
+        for parent in entry["dependencies"]:
+            if parent not in changed:
+                before = cells[parent]
+                changed[parent] = {**before, "dependents": list(before["dependents"])}
+            changed[parent]["dependents"].append(entry["cell_id"])
+    nodes = [entry["cell_id"] for entry in added.values() if entry["type"] not in _STORY]
+    fed = {parent for entry in added.values() for parent in entry["dependencies"]}
+    readers = {path: list(ids) for path, ids in old["readers"].items()}
+    for path, ids in _readers(added.values()).items():
+        readers.setdefault(path, []).extend(ids)
+    index = {
+        **old,
+        **about,
+        "roots": old["roots"] + [node for node in nodes if not added[node]["dependencies"]],
+        "leaves": [each for each in old["leaves"] + nodes if each not in fed],
+        "execution_order": old["execution_order"] + nodes,
+        "cell_count": len(cells) + len(added),
+        "suspects": old["suspects"] + [node for node in nodes if is_suspect(added[node])],
+        "readers": readers,
+        "writers": writers.as_dict(),
+    }
+    return index, changed
+
+
+def is_suspect(entry: Facts) -> bool:
+    """Tell whether a cell may be stale by what it says itself, whatever its files and parents."""
+    return entry["status"] not in _FINISHED or not _ODD.isdisjoint(entry)
+
+
+def _readers(entries: Iterable[Facts]) -> dict[str, list[str]]:
+    """Return, for each file, the cells that read or wrote it."""
+    readers: dict[str, list[str]] = {}
+    for entry in entries:
+        for path in dict.fromkeys([*entry.get("files_read", ()), *entry.get("files_written", ())]):
+            readers.setdefault(path, []).append(entry["cell_id"])
+    return readers
+
+
+def _identified(facts: Sequence[Facts], start: int = 1) -> dict[str, Facts]:
     """Give each cell its number, and the second bearer of an id one of its own."""
     entries: dict[str, Facts] = {}
     taken = {fact["cell_id"] for fact in facts}
-    for number, fact in enumerate(facts, start=1):
+    for number, fact in enumerate(facts, start):
         entry = {**fact, "number": number, "dependencies": [], "dependents": [], "reasons": {}}
         if fact["cell_id"] in entries:
             entry["duplicate_of"] = entry["was"] = fact["cell_id"]
@@ -86,10 +158,15 @@ def _aliases(entries: dict[str, Facts]) -> dict[str, str]:
 class _Writers:
     """Who wrote each variable and file last, going down the notebook."""
 
-    def __init__(self) -> None:
-        self._variables: dict[str, str] = {}
-        self._files: dict[str, str] = {}
-        self._opaque: str | None = None
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        known = known or {}
+        self._variables: dict[str, str] = dict(known.get("variables", {}))
+        self._files: dict[str, str] = dict(known.get("files", {}))
+        self._opaque: str | None = known.get("opaque")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it, for going on from there."""
+        return {"variables": self._variables, "files": self._files, "opaque": self._opaque}
 
     def inferred(self, entry: Facts) -> Iterator[tuple[str, str]]:
         """Yield each cell above that this one takes something from, and what."""
@@ -114,30 +191,30 @@ class _Writers:
             self._opaque = cell_id
 
 
-def _connect(entries: dict[str, Facts], aliases: Mapping[str, str]) -> None:
-    writers = _Writers()
-    for entry in entries.values():
-        if entry["type"] in _STORY:
-            continue
-        reasons: dict[str, list[str]] = {}
-        missing = []
-        for named, reason in entry.get("explicit", {}).items():
-            parent = named if named in entries else aliases.get(named)
-            if parent is None:
-                missing.append(named)
-            else:
-                reasons.setdefault(parent, []).append(reason)
-        for parent, reason in writers.inferred(entry):
+def _connect(
+    entry: Facts,
+    entries: Mapping[str, Facts],
+    aliases: Mapping[str, str],
+    writers: _Writers,
+) -> None:
+    if entry["type"] in _STORY:
+        return
+    reasons: dict[str, list[str]] = {}
+    missing = []
+    for named, reason in entry.get("explicit", {}).items():
+        parent = named if named in entries else aliases.get(named)
+        if parent is None:
+            missing.append(named)
+        else:
             reasons.setdefault(parent, []).append(reason)
-        _set_edges(entry, reasons, missing, entries)
-        writers.note(entry)
-    for cell_id, entry in entries.items():
-        for parent in entry["dependencies"]:
-            entries[parent]["dependents"].append(cell_id)
+    for parent, reason in writers.inferred(entry):
+        reasons.setdefault(parent, []).append(reason)
+    _set_edges(entry, reasons, missing, entries)
+    writers.note(entry)
 
 
 def _set_edges(
-    entry: Facts, reasons: dict[str, list[str]], missing: list[str], entries: dict[str, Facts]
+    entry: Facts, reasons: dict[str, list[str]], missing: list[str], entries: Mapping[str, Facts]
 ) -> None:
     entry["dependencies"] = list(reasons)
     entry["reasons"] = {parent: ", ".join(given) for parent, given in reasons.items()}

@@ -8,14 +8,10 @@ import nbformat
 from hypothesis import strategies as st
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-numbers = st.one_of(
-    st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False)
-)
+numbers = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, text),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)),
     max_leaves=12,
 )
 metadata = st.dictionaries(
@@ -50,9 +46,7 @@ def notebooks(draw: st.DrawFn) -> dict[str, Any]:
             found = draw(st.lists(outputs(), max_size=2))
             cell |= {"outputs": found, "execution_count": draw(st.none() | st.integers(0, 9))}
         cells.append(cell)
-    return nbformat.from_dict(
-        {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    )
+    return nbformat.from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
 @st.composite

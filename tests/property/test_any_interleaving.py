@@ -113,7 +113,8 @@ TestInterleaving.settings = settings(max_examples=60, stateful_step_count=20, de
 
 def test_the_machine_looks_at_what_users_get(root):
     """The machine works below the public interface; this holds the two together."""
-    assert rlmnb.append("demo", {"source": "x"}) == json.loads(
-        (root / "demo" / "session.ipynb").read_text()
-    )["cells"][0]["id"]
+    assert (
+        rlmnb.append("demo", {"source": "x"})
+        == json.loads((root / "demo" / "session.ipynb").read_text())["cells"][0]["id"]
+    )
     assert nbformat.read(os.path.join(root, "demo", "session.ipynb"), 4).cells[0].source == "x"

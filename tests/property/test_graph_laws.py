@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from rlmnb.format.edges import find_path
 from rlmnb.graph.changes import changes_between
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.freshness import find_stale
-from rlmnb.graph.index import Index, downstream, link, unlinked, upstream
+from rlmnb.graph.index import Index, downstream, extend, link, unlinked, upstream
 from tests.property.strategies import dags
 
 
@@ -96,7 +97,7 @@ def test_a_graph_of_any_shape_has_an_order_of_all_its_cells_and_true_cycles(grap
     assert sorted(index["execution_order"]) == [f"c{number}" for number in range(6)]
     for cycle in index["cycles_detected"]:
         assert cycle[0] == cycle[-1]
-        for child, parent in zip(cycle, cycle[1:], strict=False):
+        for child, parent in pairwise(cycle):
             assert parent in index["cells"][child]["dependencies"]
     cyclic = any(
         find_path(graph[node], node, lambda each: graph[each]) is not None for node in range(6)
@@ -110,6 +111,29 @@ def test_an_index_that_grew_equals_one_made_at_once(graph, cut):
     facts = [facts_of(each, number) for number, each in enumerate(made)]
     grown = link(unlinked(link(facts[:cut], {})["cells"].values()) + facts[cut:], {})
     assert grown == link(facts, {})
+
+
+SOURCES = ["x = 1", "y = x", "print(y)", "exec('z')", "f()", "x += y", "this is no python"]
+
+
+@given(dags(), st.integers(0, 12), st.data())
+def test_an_index_that_was_extended_equals_one_made_at_once(graph, cut, data):
+    made = []
+    for number, parents in enumerate(graph):
+        source = data.draw(st.sampled_from(SOURCES))
+        files = st.dictionaries(st.sampled_from("ab"), st.just({"hash": "missing"}), max_size=2)
+        fields = {"files_read": data.draw(files), "files_written": data.draw(files)}
+        status = data.draw(st.sampled_from(["completed", "failed"]))
+        depends = [f"c{parent}" for parent in parents]
+        cell = cells.code_cell(source, dependencies=depends, status=status, **fields)
+        made.append(cells.named(cell, f"c{number}"))
+    facts = [facts_of(each, number) for number, each in enumerate(made)]
+    old = link(facts[:cut], {})
+    grown = extend(old, facts[cut:], {"generation": 7})
+    assert grown is not None
+    index, changed = grown
+    assert {**index, "cells": {**old["cells"], **changed}} == link(facts, {"generation": 7})
+    assert old == link(facts[:cut], {})
 
 
 @given(dags(), st.data())

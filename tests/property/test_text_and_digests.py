@@ -16,12 +16,10 @@ from tests.property.strategies import json_values, notebooks, text
 
 
 @given(json_values)
-@example({"a": [], "b": {}, "c": [[]], "é": "\u2028\x00\"\\"})
+@example({"a": [], "b": {}, "c": [[]], "é": '\u2028\x00"\\'})
 @example([1e300, -0.0, 0.1, 1e-9, 123456789012345678])
 def test_our_json_is_the_standard_librarys(value):
-    assert jsontext.pretty(value) == json.dumps(
-        value, indent=1, ensure_ascii=False, sort_keys=True
-    )
+    assert jsontext.pretty(value) == json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True)
     assert jsontext.compact(value) == json.dumps(
         value, ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )

@@ -14,7 +14,17 @@ from rlmnb.store.layout import session_place
 from rlmnb.store.objects import Objects
 from tests.conftest import append_many, assert_valid, ids_in, notebook_of, read
 
-HEAVY = ("pydantic", "nbformat", "json", "re", "typing", "dataclasses", "pathlib", "asyncio", "rich")
+HEAVY = (
+    "pydantic",
+    "nbformat",
+    "json",
+    "re",
+    "typing",
+    "dataclasses",
+    "pathlib",
+    "asyncio",
+    "rich",
+)
 
 
 def test_an_appended_cell_is_what_nbformat_would_write():
@@ -27,7 +37,16 @@ def test_an_appended_cell_is_what_nbformat_would_write():
 
 @pytest.mark.parametrize(
     "source",
-    ["", "\n", "a\r\nb", "a\x0bb\x0cc", "line\u2028line", "é😀", 'q = "\\"\\n"', " ],\n \"metadata\": {"],
+    [
+        "",
+        "\n",
+        "a\r\nb",
+        "a\x0bb\x0cc",
+        "line\u2028line",
+        "é😀",
+        'q = "\\"\\n"',
+        ' ],\n "metadata": {',
+    ],
 )
 def test_any_source_survives_byte_for_byte(source: str):
     rlmnb.append("demo", {"source": "first"})

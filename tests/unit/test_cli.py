@@ -234,9 +234,7 @@ def test_a_pipe_gets_plain_whole_lines(demo, run):
 def test_a_reader_that_stops_early_is_no_error(demo):
     append_many("demo", 300)
     command = f"{sys.executable} -m rlmnb cells demo | head -1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
-    )
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
 

@@ -154,7 +154,7 @@ def test_unknown_keys_survive_a_read_and_a_write():
 def test_an_old_record_is_migrated_when_it_is_read():
     append_many("demo", 2)
     notebook = read("demo")
-    first, second = (cell["metadata"]["rlmnb"] for cell in notebook["cells"])
+    second = notebook["cells"][1]["metadata"]["rlmnb"]
     del second["schema_version"]
     second["dependencies"] = [notebook["cells"][0]["id"]]
     second["source_hash"] = second["source_hash"].removeprefix("sha256:")

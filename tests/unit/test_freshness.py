@@ -138,7 +138,14 @@ def test_names_are_found_in_code(source, reads, writes):
 
 @pytest.mark.parametrize(
     "source",
-    ["exec('x')", "globals()['x'] = 1", "%run other.py", "%%time\nx = 1", "from m import *", "x = !ls"],
+    [
+        "exec('x')",
+        "globals()['x'] = 1",
+        "%run other.py",
+        "%%time\nx = 1",
+        "from m import *",
+        "x = !ls",
+    ],
 )
 def test_code_that_can_reach_any_name_is_opaque(source):
     assert names_of(source).opaque

@@ -115,9 +115,7 @@ def test_a_change_within_the_same_clock_tick_is_seen(diamond):
 def test_variables_and_files_make_edges_with_their_reason(tmp_path):
     made = rlmnb.append("demo", {"source": "data = [1]"})
     used = rlmnb.append("demo", {"source": "total = sum(data)"})
-    wrote = rlmnb.append(
-        "demo", {"source": "save()", "files_written": {"/f": {"hash": "missing"}}}
-    )
+    wrote = rlmnb.append("demo", {"source": "save()", "files_written": {"/f": {"hash": "missing"}}})
     got = rlmnb.append("demo", {"source": "load()", "files_read": {"/f": {"hash": "missing"}}})
     cells = Session.open("demo").index["cells"]
     assert cells[used]["reasons"] == {made: "variable data"}
@@ -125,7 +123,7 @@ def test_variables_and_files_make_edges_with_their_reason(tmp_path):
 
 
 def test_a_hand_made_cycle_is_found_and_can_be_repaired(diamond, run, run_json):
-    top, left, _, bottom, _ = diamond
+    bottom = diamond[3]
     notebook = read("demo")
     notebook["cells"][0]["metadata"]["rlmnb"]["dependencies"] = [
         {"cell_id": bottom, "reason": "by hand"}

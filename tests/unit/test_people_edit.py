@@ -183,7 +183,7 @@ def test_a_plain_notebook_can_be_read_and_is_left_as_it_is(tmp_path):
     before = path.read_bytes()
     session = Session.open(path)
     assert [cell.type for cell in session.cells] == ["markdown", "repl", "repl"]
-    assert [cell.causes for cell in session.cells[1:]][0] == ("has never run",)
+    assert session.cells[1].causes == ("has never run",)
     assert session.cells[2].dependencies == (session.cells[1].cell_id,)
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir() if each.is_dir()) == [".rlmnb", "work"]

@@ -1,0 +1,63 @@
+# The two commands that matter: `make demo` and `make test`. Each sets up what it needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find rlmnb -name '*.py')
+
+# Bytecode that is never written is compiled again at every start.
+unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONPATH
+
+.PHONY: demo test lint unit wheel bench schema lock clean
+
+$(VENV)/.ready: requirements-dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	if command -v uv >/dev/null; then \
+	  VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode --require-hashes -r requirements-dev.lock; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.compiled: $(VENV)/.ready $(SOURCES)
+	$(BIN)/python -m compileall -q rlmnb
+	touch $@
+
+demo: $(VENV)/.compiled
+	@$(BIN)/python examples/demo.py
+
+test: lint unit wheel
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.compiled
+	$(BIN)/pytest -n auto tests/unit tests/property
+
+# What users get is the wheel, so the wheel is what is tested here.
+wheel: $(VENV)/.ready
+	rm -rf build/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/wheel/site build/wheel/*.whl
+	cp -r tests README.md examples build/wheel/
+	cd build/wheel && PYTHONPATH=site ../../$(BIN)/pytest -q -c ../../pyproject.toml --rootdir . \
+	  -p no:cacheprovider tests/unit/test_append.py tests/unit/test_cli.py tests/unit/test_format.py
+
+bench: $(VENV)/.compiled
+	@$(BIN)/python -m benchmarks $(BENCH)
+
+schema: $(VENV)/.ready
+	$(BIN)/rlmnb schema > build/schema.json && mv build/schema.json rlmnb/format/schema.json
+
+lock:
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,35 @@
+"""Print the table; `--json` for scripts. Exits 1 if a row does not keep its bound."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from benchmarks import sessions
+from benchmarks.measure import Row
+
+
+def show(row: Row) -> None:
+    """Print one row."""
+    verdict = "" if row.kept else "  MISSED"
+    print(
+        f"{row.name:<36} {row.ours_ms:>9.2f} ms  {row.peer:<22} {row.peer_ms:>9.2f} ms  "
+        f"{row.ratio:>8.3f}x  ({row.bound}){verdict}",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Measure and print."""
+    as_json = "--json" in sys.argv[1:]
+    found = []
+    for row in sessions.rows():
+        found.append(row)
+        if not as_json:
+            show(row)
+    if as_json:
+        print(json.dumps([row.as_dict() for row in found], indent=1))
+    return 0 if all(row.kept for row in found) else 1
+
+
+raise SystemExit(main())

@@ -1,0 +1,74 @@
+"""A session from its first cell to its last, with no key and no network.
+
+Every line that begins with `$` is a command you can type yourself.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+AUTH = "def login(user):\n    return user in USERS\n"
+
+
+def quoted(argument: str) -> str:
+    """Quote an argument the way a person would."""
+    if "'" in argument and not set(argument) & set('"$`\\'):
+        return f'"{argument}"'
+    return shlex.quote(argument)
+
+
+def run(*arguments: str) -> None:
+    """Show a command and run it as a user would."""
+    print(f"\n$ rlmnb {' '.join(quoted(each) for each in arguments)}", flush=True)
+    subprocess.run([sys.executable, "-m", "rlmnb", *arguments], check=True)
+
+
+def tell(text: str) -> None:
+    """Say what is about to happen."""
+    print(f"\n# {text}", flush=True)
+
+
+def main() -> None:
+    """Append, look, change a file, see what no longer holds, verify."""
+    Path("auth.py").write_text(AUTH, encoding="utf-8")
+    tell("An agent works; each thing it does becomes a cell of a real notebook.")
+    run("append", "demo", "--type", "tool", "--source", 'code = tools.Read(file_path="auth.py")')
+    run("append", "demo", "--source", "users = ['ann', 'bob']")
+    run("append", "demo", "--source", "print(len(users), 'users')", "--output", "2 users")
+    run(
+        *("append", "demo", "--type", "llm_call", "--output", "USERS is not defined"),
+        *("--source", "answer = llm_query('does this run? ' + code)"),
+    )
+    run("set", "demo", "--title", "fix the login")
+
+    tell("What it did, and what depends on what.")
+    run("show", "demo")
+    run("cells", "demo")
+    run("chain", "demo", "4")
+
+    tell("Somebody changes a file that the agent read. Only what came from it is stale.")
+    Path("auth.py").write_text(AUTH.replace("USERS", "users"), encoding="utf-8")
+    run("cells", "demo", "--status", "stale")
+
+    tell("Try another way from the second cell on; the first session stays as it is.")
+    run("fork", "demo", "--at", "2", "--id", "demo-2")
+
+    tell("Every hash is derived again; the notebook is valid nbformat.")
+    run("verify", "demo")
+    tell("It is a notebook like any other:")
+    print(f"jupyter lab {os.environ['RLMNB_HOME']}/demo/session.ipynb")
+
+
+if __name__ == "__main__":
+    place = Path(__file__).resolve().parents[1] / "build" / "demo"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    os.environ["RLMNB_HOME"] = str(place / "sessions")
+    os.environ.pop("CLAUDE_CODE_SESSION_ID", None)
+    os.chdir(place)
+    main()
