@@ -46,8 +46,10 @@ wheel: $(VENV)/.ready
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/wheel/site build/wheel/*.whl
 	cp -r tests README.md examples build/wheel/
-	cd build/wheel && PYTHONPATH=site ../../$(BIN)/pytest -q -c ../../pyproject.toml --rootdir . \
-	  -p no:cacheprovider tests/unit/test_append.py tests/unit/test_cli.py tests/unit/test_format.py
+	cd build/wheel && export PYTHONPATH=$(CURDIR)/build/wheel/site && \
+	  ../../$(BIN)/python -c 'import rlmnb; assert "/build/wheel/site/" in rlmnb.__file__' && \
+	  ../../$(BIN)/pytest -q -c ../../pyproject.toml --rootdir . -p no:cacheprovider -n auto \
+	  tests/unit/test_append.py tests/unit/test_cli.py tests/unit/test_format.py
 
 bench: $(VENV)/.compiled
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -214,3 +214,27 @@ def test_a_fork_of_an_ended_session_is_not_ended():
     session.state.session.ended_at = "2026-11-16T00:00:00Z"
     session.save()
     assert session.fork().state.session.ended_at is None
+
+
+def test_the_python_in_the_readme_runs(capsys):
+    import re
+
+    text = README.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "'explicit, variable x'" in printed
+    assert "rlmnb cells" in printed
+
+
+def test_every_example_is_a_valid_session_that_verifies():
+    from rlmnb.checking import verify
+    from rlmnb.store.layout import notebook_place
+
+    examples = sorted((README.parent / "examples").glob("*.ipynb"))
+    assert examples
+    for example in examples:
+        copy = Path.cwd() / example.name
+        copy.write_bytes(example.read_bytes())
+        assert_valid(copy)
+        assert verify(notebook_place(str(copy))).problems == ()
