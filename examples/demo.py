@@ -60,8 +60,11 @@ def main() -> None:
 
     tell("Every hash is derived again; the notebook is valid nbformat.")
     run("verify", "demo")
-    tell("It is a notebook like any other:")
-    print(f"jupyter lab {os.environ['RLMNB_HOME']}/demo/session.ipynb")
+    tell("Go on by yourself; it is a notebook like any other:")
+    here = Path(__file__).resolve().parents[1]
+    print(f"export RLMNB_HOME={os.environ['RLMNB_HOME']} PATH={here}/.venv/bin:$PATH")
+    print("rlmnb cells demo")
+    print("jupyter lab $RLMNB_HOME/demo/session.ipynb    # with any JupyterLab you have")
 
 
 if __name__ == "__main__":

@@ -175,6 +175,11 @@ class Replacement:
         """Add bytes to the new version."""
         write_all(self.descriptor, data)
 
+    def keep_mode_of(self, status: os.stat_result) -> None:
+        """Give the new version the mode of the one it replaces: it is its owner's to choose."""
+        if os.name != "nt":
+            os.fchmod(self.descriptor, status.st_mode & 0o777)
+
     def commit(self, still_right: "Callable[[], bool] | None" = None) -> bool:
         """Put the new version in place; False if `still_right`, asked last of all, says no."""
         os.fsync(self.descriptor)

@@ -69,6 +69,9 @@ class Session:
         """Open a session by id, unique prefix or path; without one, the one meant here."""
         return cls(sessions.find(os.fspath(target) if target else None, root=root))
 
+    def __repr__(self) -> str:
+        return f"<Session {self._place.name}: {len(self.cells)} cells, {len(self.stale)} stale>"
+
     @property
     def id(self) -> SessionId:
         return self._place.session_id
@@ -141,15 +144,16 @@ class Session:
         if wanted in entries:
             return self._cell(wanted)
         names = list(entries)
-        if wanted.isdecimal() and 0 < int(wanted) <= len(names):
-            return self._cell(names[int(wanted) - 1])
-        found = [name for name in names if name.startswith((wanted, f"cell_{wanted}"))]
+        if wanted.isdecimal():  # always a number, never the beginning of an id
+            found = names[int(wanted) - 1 : int(wanted)] if int(wanted) else []
+        else:
+            found = [name for name in names if name.startswith((wanted, f"cell_{wanted}"))]
         if len(found) == 1:
             return self._cell(found[0])
         if not found:
             raise CellNotFoundError(
-                f"session {self.id} has no cell {wanted!r} among its {len(entries)}",
-                hint=f"run: rlmnb cells {self.id}",
+                f"{self._place.name} has no cell {wanted!r} among its {len(entries)}",
+                hint=f"run: rlmnb cells {self._place.name}",
             )
         shown = ", ".join(found[:10])
         raise CellNotFoundError(
@@ -206,10 +210,10 @@ class Session:
             at = entry.get("created_at")
             for key, role in (("files_read", "read"), ("files_written", "modified")):
                 for path, version in entry.get(key, {}).items():
-                    known = found.setdefault(path, {"first_access": at, "role": "created"})
-                    if role == "read" and known["role"] == "created" and "hash" not in known:
-                        known["role"] = "read"
-                    elif role == "modified" and "hash" in known and known["role"] == "read":
+                    known = found.setdefault(path, {"first_access": at, "role": role})
+                    if role == "modified" and "hash" not in known:
+                        known["role"] = "created" if _creates(entry) else "modified"
+                    elif role == "modified" and known["role"] == "read":
                         known["role"] = "modified"
                     known |= {
                         "hash": version["hash"],
@@ -314,7 +318,7 @@ class Session:
         if folded.why_not is not None:
             raise StorageError(
                 f"kept in the journal, but not in the notebook yet: {folded.why_not}",
-                hint=f"run: rlmnb doctor --fix {self.id}",
+                hint=f"run: rlmnb doctor --fix {self._place.name}",
             )
         self._read()
 
@@ -369,10 +373,24 @@ def _begin(
     fold(place, seq, timeout=appending.TIMEOUT)
 
 
+def _creates(entry: Mapping[str, Any]) -> bool:
+    """Tell whether a cell that is the first to write a file may well have made it."""
+    return entry.get("operation") not in ("Edit", "MultiEdit", "NotebookEdit")
+
+
 def with_tool_call(fields: Mapping[str, Any], cwd: str) -> dict[str, Any]:
-    """Add to a cell's fields what its source says of the tool call that it is."""
-    call = toolcalls.parse_call(str(fields.get("source", "")))
-    if call is None or fields.get("type") != "tool":
-        return dict(fields)
-    inferred = {"operation": call.operation, "args": call.args}
-    return {**inferred, **toolcalls.file_fields(call, cwd), **fields}
+    """Add to a cell's fields what its source says: the tool call it is, the files it names."""
+    source = str(fields.get("source", ""))
+    inferred: dict[str, Any] = {}
+    if (call := toolcalls.parse_call(source)) is not None:
+        inferred = {"operation": call.operation, "args": call.args}
+        inferred |= toolcalls.file_fields(call, cwd)
+    written = {**inferred, **fields}.get("files_written") or {}
+    named = {
+        path: version
+        for path, version in toolcalls.files_named(source, cwd).items()
+        if path not in written
+    }
+    if named:
+        inferred["files_read"] = {**named, **inferred.get("files_read", {})}
+    return {**inferred, **fields}

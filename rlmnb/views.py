@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from rlmnb import digest
+from rlmnb.errors import InvalidNameError
+from rlmnb.format.cells import STATUSES
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.ids import CellId
@@ -15,6 +17,10 @@ from rlmnb.store.index_file import Entries
 
 if TYPE_CHECKING:
     from rlmnb.format.record import CellRecord
+
+
+_SHOWN = 20
+_STATUSES = ("fresh", "stale", "new", *STATUSES)
 
 
 class Cell:
@@ -34,6 +40,10 @@ class Cell:
         self._entries = entries
         self._load = load
         self._raw: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        word = "" if self.status is None else (" stale" if self.causes else " fresh")
+        return f"<Cell {self.number} {self.cell_id} {self.type}{word}: {self.entry['title']}>"
 
     @property
     def id(self) -> CellId:
@@ -132,18 +142,25 @@ class Cells(Sequence[Cell]):
     def __len__(self) -> int:
         return len(self._found)
 
+    def __repr__(self) -> str:
+        shown = "\n".join(f"  {cell!r}" for cell in self._found[:_SHOWN])
+        more = f"\n  and {len(self) - _SHOWN} more" if len(self) > _SHOWN else ""
+        return f"<{len(self)} cells>" + (f"\n{shown}{more}" if shown else "")
+
     def __iter__(self) -> Iterator[Cell]:
         return iter(self._found)
 
     def __call__(
         self, *, type: str | None = None, status: str | None = None, file: str | None = None
     ) -> Cells:
-        """Return the cells of a type, in a status (`fresh` and `stale` too), touching a file."""
+        """Return the cells of a type or tool, in a status (also `fresh`, `stale`), of a file."""
+        if status is not None and status not in _STATUSES:
+            raise InvalidNameError(f"no status {status!r}; there are {', '.join(_STATUSES)}")
         return Cells(
             [
                 cell
                 for cell in self._found
-                if (type is None or cell.type == type)
+                if (type is None or type in (cell.type, cell.entry.get("operation")))
                 and (status is None or _has_status(cell, status))
                 and (file is None or any(same_file(path, file) for path in files_of(cell.entry)))
             ]

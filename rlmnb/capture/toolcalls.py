@@ -16,6 +16,7 @@ _WRITERS = {
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
 }
+_LONGEST_PATH, _MOST_FILES = 1024, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,31 @@ def file_fields(call: ToolCall, cwd: str) -> dict[str, Any]:
         if isinstance(path, str) and path and "\0" not in path:
             fields[key] = versions([path], cwd)
     return fields
+
+
+def files_named(source: str, cwd: str) -> dict[str, Any]:
+    """Return the files that a text literal or a word in the source names, if they are there.
+
+    Nobody who has only the code can know more: a path that is put together when it runs is not
+    seen here.
+    """
+    try:
+        words = {
+            node.value
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        words = set()
+    words |= {word for text in [source, *words] for word in text.split()}
+    found = []
+    for word in sorted(words):
+        name = word.strip("'\"`()[]{},;:<>=")
+        if 0 < len(name) <= _LONGEST_PATH and "\0" not in name:
+            path = os.path.join(cwd, os.path.expanduser(name))
+            if os.path.isfile(path):
+                found.append(name)
+    return versions(found[:_MOST_FILES], cwd)
 
 
 def versions(paths: list[str], cwd: str) -> dict[str, Any]:

@@ -67,9 +67,11 @@ def run_doctor(args: Namespace) -> int:
     if args.json:
         text.print_json({"ok": not left, "root": root, "problems": report})
     elif not report:
-        text.say(text.painted("ok", "ok"), f"  nothing wrong in {root}")
+        looked_at = places[0].name if places else root
+        text.say(text.painted("ok", "ok"), f"  nothing wrong in {looked_at}")
     elif left and not args.fix and any(row["fixable"] for row in left):
-        text.note("repair what can be repaired: rlmnb doctor --fix")
+        target = f" {places[0].name}" if places else ""
+        text.note(f"repair what can be repaired: rlmnb doctor --fix{target}")
     return 1 if left else 0
 
 
@@ -183,6 +185,11 @@ def _older_than(days: float, root: str) -> list[Place]:
 def remove(args: Namespace) -> int:
     """Remove one session for good."""
     place = sessions.find(args.session)
+    if not place.plain and args.session not in (place.session_id, "current"):
+        raise RlmnbError(
+            f"{args.session!r} is only the beginning of a session's id, {place.session_id}",
+            hint=f"what is gone is gone, so give all of it: rlmnb rm {place.session_id}",
+        )
     files = sweep.files_below(place.directory)
     total = sum(os.stat(path).st_size for path in files)
     what = (

@@ -23,8 +23,8 @@ An LLM agent's session, kept as a real Jupyter notebook.
   rlmnb append demo --source 'x = 1'  add a cell from a script
 """
 _CODES = """\
-exit codes: 0 done; 1 the answer is no (verify, doctor found something); 2 a mistake in what was
-asked; 3 a notebook, lock or disk that would not do it.
+exit codes: 0 done; 1 the answer is no (verify, doctor found something);
+2 a mistake in what was asked; 3 a notebook, lock or disk that would not do it.
 Sessions are kept in $RLMNB_HOME, ~/.claude/rlm-sessions unless set.
 """
 _SESSION = "a session's id, the beginning of it, or the path of any notebook"
@@ -67,12 +67,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _session(parser: argparse.ArgumentParser) -> None:
+def _session(
+    parser: argparse.ArgumentParser,
+    without: str = "the agent's own or the newest of this project",
+) -> None:
     parser.add_argument(
-        "session",
-        nargs="?",
-        metavar="SESSION",
-        help=_SESSION + "; without it, the agent's own or the newest of this project",
+        "session", nargs="?", metavar="SESSION", help=f"{_SESSION}; without it, {without}"
     )
 
 
@@ -92,7 +92,9 @@ def _add_reading(commands: _Commands) -> None:
         "rlmnb cells --type tool --file auth.py --status stale",
     )
     _session(parser)
-    parser.add_argument("--type", choices=(*CELL_TYPES, "markdown", "raw"), help="of this type")
+    parser.add_argument(
+        "--type", help=f"of this type ({', '.join(CELL_TYPES)}, markdown), or of a tool like Read"
+    )
     parser.add_argument(
         "--status", choices=("fresh", "stale", "new", *STATUSES), help="in this status"
     )
@@ -114,6 +116,7 @@ def _add_reading(commands: _Commands) -> None:
     parser.add_argument(
         "--reverse", action="store_true", help="show what depends on the cell instead"
     )
+    parser.add_argument("--depth", type=int, metavar="N", help="only what is at most N edges away")
     _session(add("files", "reading:list_files", "list the files a session touched", "rlmnb files"))
     _session(add("stats", "reading:show_stats", "count and sum up a session", "rlmnb stats --json"))
 
@@ -121,7 +124,7 @@ def _add_reading(commands: _Commands) -> None:
 def _one_cell(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="[SESSION] CELL", help=argparse.SUPPRESS)
     parser.add_argument("--session", metavar="SESSION", help=_SESSION)
-    parser.usage = f"{parser.prog} [-h] [--json] [--session SESSION] [SESSION] CELL"
+    parser.usage = f"{parser.prog} [SESSION] CELL [options]"
     parser.description = f"{parser.description} CELL is its id, the beginning of it, or its number."
 
 
@@ -138,13 +141,25 @@ def _add_writing(commands: _Commands) -> None:
     parser.add_argument("--output", metavar="TEXT", help="what it printed; - is stdin")
     parser.add_argument("--error", metavar="TEXT", help="the error it failed with")
     parser.add_argument(
-        "--depends", action="append", default=[], metavar="CELL", help="a cell it depends on"
+        "--depends",
+        action="append",
+        default=[],
+        metavar="CELL",
+        help="a cell it depends on; may be repeated",
     )
     parser.add_argument(
-        "--reads", action="append", default=[], metavar="PATH", help="a file that it read"
+        "--reads",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file it read; may be repeated",
     )
     parser.add_argument(
-        "--writes", action="append", default=[], metavar="PATH", help="a file that it wrote"
+        "--writes",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a file it wrote; may be repeated",
     )
     parser.add_argument("--goal", metavar="TEXT", help="what it was for")
     parser.add_argument("--record", metavar="JSON", help="any other fields of the record")
@@ -181,9 +196,10 @@ def _add_keeping(commands: _Commands) -> None:
         )
     )
     parser = add("doctor", "keeping:run_doctor", "find what went wrong", "rlmnb doctor --fix")
-    _session(parser)
+    _session(parser, without="all sessions")
     parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
-    _session(add("du", "keeping:du", "show what takes disk space", "rlmnb du"))
+    parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
+    _session(parser, without="all sessions")
     parser = add(
         "prune",
         "keeping:prune",

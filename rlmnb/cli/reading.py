@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from rlmnb.cli import text
-from rlmnb.ids import short
+from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import project, sessions
 from rlmnb.store.layout import Place, sessions_root
@@ -39,18 +39,21 @@ def list_sessions(args: Namespace) -> int:
     ]
     if args.json:
         text.print_json(rows)
+    elif not rows and (args.active or args.here or args.tag):
+        text.note(f"no session in {sessions_root()} matches; all of them: rlmnb sessions")
     elif not rows:
         text.note(f"no sessions in {sessions_root()}")
         text.note("begin one: rlmnb append my-session --source 'x = 1'")
     else:
+        names = shortened([row["id"] for row in rows]) if sys.stdout.isatty() else {}
         text.table(
             ("session", "updated", "state", "project", "title"),
             [
                 (
-                    short(row["id"]) if sys.stdout.isatty() else row["id"],
+                    names.get(row["id"], row["id"]),
                     text.ago(row["updated_at"]),
                     "active" if row["active"] else "ended",
-                    _project_name(row["project"]),
+                    _project_directory(row["project"]).rsplit("/", 1)[-1],
                     row["title"] or "",
                 )
                 for row in rows
@@ -60,9 +63,19 @@ def list_sessions(args: Namespace) -> int:
     return 0
 
 
-def _project_name(path: str | None) -> str:
-    parts = [part for part in (path or "").split("/") if part and part != ".git"]
-    return parts[-1] if parts else "-"
+def shortened(ids: list[str]) -> dict[str, str]:
+    """Return the beginning of each id that names only it: the whole one unless it is long."""
+    found = {}
+    for each in ids:
+        length = 8 if len(each) > 20 else len(each)
+        while length < len(each) and sum(other.startswith(each[:length]) for other in ids) > 1:
+            length += 1
+        found[each] = each[:length]
+    return found
+
+
+def _project_directory(path: str | None) -> str:
+    return (path or "-").removesuffix("/.git")
 
 
 def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +102,7 @@ def show(args: Namespace) -> int:
     lines = {
         "id": session.id,
         "notebook": session.path,
-        "project": about["project"],
+        "project": _project_directory(about["project"]),
         "branch": about["branch"],
         "begun": text.ago(about["created_at"]),
         "updated": text.ago(about["updated_at"]),
@@ -104,7 +117,7 @@ def show(args: Namespace) -> int:
         if value:
             text.labelled(label, value, 12)
     if session.stale:
-        text.say(f"\nsee what is stale and why: rlmnb cells {short(session.id)} --status stale")
+        text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
     return 0
 
 
@@ -121,6 +134,9 @@ def list_cells(args: Namespace) -> int:
     if args.json:
         text.print_lines_as_json(cell.as_json() for cell in found)
         return 0
+    if not found:
+        text.note("no cells match" if len(session.cells) else "no cells yet")
+        return 0
     _cell_table(list(found))
     if args.status == "stale":
         for cell in found:
@@ -128,7 +144,7 @@ def list_cells(args: Namespace) -> int:
     return 0
 
 
-def _cell_table(found: list[Cell], extra: list[str] | None = None) -> None:
+def _cell_table(found: list[Cell]) -> None:
     rows = [
         (
             cell.number,
@@ -136,9 +152,9 @@ def _cell_table(found: list[Cell], extra: list[str] | None = None) -> None:
             cell.entry.get("operation") or cell.type,
             shown_status(cell),
             text.ago(cell.entry.get("created_at")),
-            cell.entry["title"] + (f"  ({extra[place]})" if extra else ""),
+            cell.entry["title"],
         )
-        for place, cell in enumerate(found)
+        for cell in found
     ]
     text.table(("#", "cell", "type", "status", "age", "source"), rows, grow="source")
 
@@ -162,7 +178,7 @@ def show_cell(args: Namespace) -> int:
         return 0
     record = cell.record
     if args.json:
-        found = record.model_dump(mode="json") if record else {}
+        found = record.model_dump(mode="json", exclude_unset=True) if record else {}
         frame = record.frame_id(cell.source) if record else None
         text.print_json(
             {
@@ -211,7 +227,11 @@ def show_chain(args: Namespace) -> int:
     """Show what a cell depends on, in the order it ran; or what depends on it."""
     session = opened(args)
     cell = session.cell(args.cell)
-    chain = session.chain(cell.cell_id, reverse=args.reverse)
+    chain = [
+        (each, depth)
+        for each, depth in session.chain(cell.cell_id, reverse=args.reverse)
+        if args.depth is None or depth <= args.depth
+    ]
     if args.json:
         text.print_json(
             {
@@ -225,8 +245,34 @@ def show_chain(args: Namespace) -> int:
     if not chain:
         text.note(f"{cell.cell_id} {'feeds no cell' if args.reverse else 'depends on no cell'}")
         return 0
-    _cell_table([each for each, _ in chain], [f"{depth} away" for _, depth in chain])
+    known = {cell.cell_id: cell, **{each.cell_id: each for each, _ in chain}}
+    text.table(
+        ("#", "cell", "status", "away", "because of", "source"),
+        [
+            (
+                each.number,
+                each.cell_id,
+                shown_status(each),
+                depth,
+                _link(each, known, reverse=args.reverse),
+                each.entry["title"],
+            )
+            for each, depth in chain
+        ],
+        grow="source",
+    )
     return 0
+
+
+def _link(cell: Cell, known: dict[CellId, Cell], *, reverse: bool) -> str:
+    """Say what ties a cell to the next one of its chain."""
+    if reverse:
+        reasons = [reason for parent, reason in cell.reasons.items() if parent in known]
+    else:
+        reasons = [
+            known[child].reasons[cell.cell_id] for child in cell.dependents if child in known
+        ]
+    return ", ".join(dict.fromkeys(reasons))
 
 
 def list_files(args: Namespace) -> int:
@@ -242,6 +288,9 @@ def list_files(args: Namespace) -> int:
         rows.append({"path": path, **version, "now": state, "cells": cells})
     if args.json:
         text.print_json(rows)
+        return 0
+    if not rows:
+        text.note("no cell read or wrote a file that is known")
         return 0
     text.table(
         ("role", "now", "cells", "size", "path"),

@@ -29,7 +29,6 @@ def append_cell(args: Namespace) -> int:
         "type": args.type,
         "output": _text_or_stdin(args.output),
         "error": args.error,
-        "dependencies": [cell for given in args.depends for cell in given.split(",") if cell],
         "trace": {"goal": args.goal} if args.goal else None,
     }
     cwd = os.getcwd()
@@ -41,9 +40,14 @@ def append_cell(args: Namespace) -> int:
     given = {key: value for key, value in fields.items() if value is not None}
     place = place_of(args.session)
     begins = not place.exists()
+    wanted = [cell for listed in args.depends for cell in listed.split(",") if cell]
+    if wanted:
+        known = None if begins else Session(place)
+        given["dependencies"] = [known.cell(each).cell_id if known else each for each in wanted]
     appended = append(place, with_tool_call(given, cwd))
     if begins:
         sessions.make_current(place)
+        text.note(f"began session {place.name}")
     if args.json:
         text.print_json(
             {
@@ -58,7 +62,7 @@ def append_cell(args: Namespace) -> int:
         text.say(appended.cell_id)
     if appended.why_not:
         text.note(f"note: kept, but not in the notebook yet: {appended.why_not}")
-        text.note(f"      the next append brings it in, or run: rlmnb doctor --fix {args.session}")
+        text.note(f"      the next append brings it in, or run: rlmnb doctor --fix {place.name}")
     return 0
 
 

@@ -12,6 +12,7 @@ def check_edges(
     dependencies: "Iterable[str]",
     known: "Collection[str]",
     parents: "Callable[[str], Iterable[str]]",
+    session: str,
 ) -> None:
     """Refuse dependencies of a new cell that break a rule; the message has the path."""
     dependencies = tuple(dependencies)
@@ -24,8 +25,8 @@ def check_edges(
         if dependency not in known:
             raise DependencyError(
                 f"{cell_id or 'the new cell'} depends on {dependency}, "
-                "which is no cell of this session",
-                hint="see the cells there are: rlmnb cells",
+                f"which is no cell of {session}",
+                hint=f"see the cells there are: rlmnb cells {session}",
             )
     path = find_path(dependencies, cell_id, parents)
     if path is not None:

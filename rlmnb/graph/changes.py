@@ -26,7 +26,9 @@ def changes_between(old: Index | None, new: Index) -> list[Finding]:
     findings = []
     renamed = set()
     for cell_id, entry in cells.items():
-        if cell_id not in before and (text := _arrival(entry)):
+        if cell_id in before or (old is None and entry["status"] == NEW and "was" not in entry):
+            continue  # at first sight, a person's own cells are no news
+        if text := _arrival(entry):
             findings.append(Finding(text[0], cell_id, text[1]))
             if text[0] == "renamed":
                 renamed.add(entry["was"])

@@ -95,7 +95,9 @@ def _own_causes(entry: dict[str, Any]) -> list[str]:
     causes = []
     if entry["status"] == NEW:
         copied = entry.get("copy_of")
-        causes.append(f"copied from {copied}, not run since" if copied else "has never run")
+        causes.append(
+            f"copied from {copied}, not run since" if copied else "has not been run by rlmnb"
+        )
     elif entry.get("edited"):
         causes.append("source edited")
     if entry["status"] in _UNFINISHED:

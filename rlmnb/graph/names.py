@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 _BUILTINS = frozenset(dir(builtins))
 _OPAQUE_CALLS = frozenset({"exec", "eval", "globals", "locals", "vars", "__import__"})
+# Methods of common containers, arrays and frames that change what they are called on.
+_MUTATORS = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "difference_update", "discard", "extend",
+        "extendleft", "fill", "insert", "intersection_update", "move_to_end", "partition", "pop",
+        "popitem", "popleft", "put", "remove", "resize", "reverse", "rotate", "setdefault",
+        "setflags", "shuffle", "sort", "symmetric_difference_update", "update",
+    }
+)  # fmt: skip
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -74,32 +84,26 @@ class _Finder:
         self.deferred -= self._sure
 
     def _visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Name):
-            self._name(node)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self._definition(node)
-        elif isinstance(node, ast.Lambda):
-            self._function_body(node)
-            self._all([*node.args.defaults, *node.args.kw_defaults])
-        elif isinstance(node, _COMPREHENSIONS):
-            self._comprehension(node)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._import(node)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
-            self._assignment(node)
-        elif isinstance(node, ast.ExceptHandler):
-            if node.name:
-                self._write(node.name)
-            self._branched(node)
-        elif isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)):
-            self._branching(node)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
-            name = node.rest if isinstance(node, ast.MatchMapping) else node.name
-            if name:
-                self._write(name)
-            self._all(list(ast.iter_child_nodes(node)))
+        visitor = _VISITORS.get(type(node))
+        if visitor is not None:
+            visitor(self, node)
         else:
-            self._all(list(ast.iter_child_nodes(node)))
+            self._all(ast.iter_child_nodes(node))
+
+    def _lambda(self, node: ast.Lambda) -> None:
+        self._function_body(node)
+        self._all([*node.args.defaults, *node.args.kw_defaults])
+
+    def _handler(self, node: ast.ExceptHandler) -> None:
+        if node.name:
+            self._write(node.name)
+        self._branched(node)
+
+    def _pattern(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name:
+            self._write(name)
+        self._all(ast.iter_child_nodes(node))
 
     def _all(self, nodes: Iterable[ast.AST | None]) -> None:
         for node in nodes:
@@ -114,6 +118,27 @@ class _Finder:
                 self.reads.add(node.id)
             if isinstance(node.ctx, ast.Del):
                 self.writes.add(node.id)
+
+    def _part(self, node: ast.Attribute | ast.Subscript) -> None:
+        """Visit `a.b` or `a[b]`; storing into a part of a variable changes that variable."""
+        self._all(ast.iter_child_nodes(node))
+        if isinstance(node.ctx, ast.Store | ast.Del):
+            self._change(node)
+
+    def _call(self, node: ast.Call) -> None:
+        self._all(ast.iter_child_nodes(node))
+        in_place = any(
+            keyword.arg == "inplace" and not _is_false(keyword.value) for keyword in node.keywords
+        )
+        if isinstance(node.func, ast.Attribute) and (in_place or node.func.attr in _MUTATORS):
+            self._change(node.func)
+
+    def _change(self, node: ast.expr) -> None:
+        """Note that the variable this expression starts from is changed in place."""
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Name):
+            self.writes.add(node.id)
 
     def _write(self, name: str) -> None:
         self.writes.add(name)
@@ -195,6 +220,10 @@ class _Finder:
         self.writes |= inner.writes
 
 
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
 def _free_names(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
 ) -> tuple[set[str], set[str]]:
@@ -217,3 +246,25 @@ def _free_names(
     inner.block(body)
     local = (inner.writes | bound) - declared
     return (inner.reads | inner.deferred) - local, declared
+
+
+_VISITORS: dict[type[ast.AST], Callable[[_Finder, Any], None]] = {
+    ast.Name: _Finder._name,
+    ast.FunctionDef: _Finder._definition,
+    ast.AsyncFunctionDef: _Finder._definition,
+    ast.ClassDef: _Finder._definition,
+    ast.Lambda: _Finder._lambda,
+    **dict.fromkeys(_COMPREHENSIONS, _Finder._comprehension),
+    ast.Import: _Finder._import,
+    ast.ImportFrom: _Finder._import,
+    ast.Attribute: _Finder._part,
+    ast.Subscript: _Finder._part,
+    ast.Call: _Finder._call,
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr), _Finder._assignment),
+    ast.ExceptHandler: _Finder._handler,
+    **dict.fromkeys(
+        (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match),
+        _Finder._branching,
+    ),
+    **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _Finder._pattern),
+}

@@ -162,7 +162,7 @@ def _check_edges(place: Place, cell: "dict[str, Any]") -> None:
         check_cell_id(cell["id"])
         if cell["id"] in parents:
             raise InvalidCellError(f"{place.notebook}: there is a cell {cell['id']} already")
-    check_edges(cell["id"], wanted, parents, lambda each: parents.get(each, ()))
+    check_edges(cell["id"], wanted, parents, lambda each: parents.get(each, ()), place.name)
 
 
 def _all_present(place: Place, ids: "Iterable[str]") -> bool:

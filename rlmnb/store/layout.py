@@ -2,7 +2,7 @@
 
 import os
 
-from rlmnb.files import make_directory, refuse_link
+from rlmnb.files import make_directory, refuse_link, write_atomic
 from rlmnb.ids import SessionId, check_session_id
 
 TYPE_CHECKING = False
@@ -53,6 +53,16 @@ class Place:
         refuse_link(self.directory)
         if not os.path.isdir(self.directory):
             make_directory(self.directory)
+            if self.plain:
+                # Beside somebody's notebook is most often inside somebody's repository.
+                ignore = os.path.join(os.path.dirname(self.directory), ".gitignore")
+                if not os.path.lexists(ignore):
+                    write_atomic(ignore, b"*\n")
+
+    @property
+    def name(self) -> str:
+        """What to type to mean this: the session's id, or the notebook's path."""
+        return self.notebook if self.plain else self.session_id
 
 
 def sessions_root(environ: "Mapping[str, str] | None" = None) -> str:

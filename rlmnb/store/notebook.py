@@ -255,6 +255,7 @@ def write_new(path: str, notebook: "dict[str, Any]") -> None:
 def _replace(opened: OpenNotebook, write: "Callable[[Replacement], None]") -> bool:
     with Replacement(opened.path) as new:
         write(new)
+        new.keep_mode_of(opened.status)
         if not new.commit(opened.in_place):
             return False
     if opened.written_since():

@@ -141,6 +141,7 @@ def test_one_cell_is_shown_with_its_edges(demo, run, run_json):
     shown = run("cell", "demo", demo[1]).stdout
     assert 'tools.Read(file_path="auth.py")' in shown
     assert f"needs    {demo[0]}  explicit" in shown
+    assert run("cell", "demo", "0").returncode == 2
     cell = run_json("cell", demo[0])
     assert cell["code"] == "users = ['ann', 'bob']"
     assert cell["dependents"] == demo[1:]
@@ -205,7 +206,8 @@ def test_rm_asks_before_it_removes(demo, run):
         (["append", "demo", "--source", "x", "--depends", "cell_gone0000"], 2, "cell_gone0000"),
         (["append", "demo", "--source", "x", "--record", "{"], 2, "not JSON"),
         (["append", "demo"], 2, "--source"),
-        (["cells", "--type", "dream"], 2, "invalid choice"),
+        (["cells", "--status", "dream"], 2, "invalid choice"),
+        (["rm", "dem", "--yes"], 2, "rlmnb rm demo"),
         (["cell", "a", "b", "c"], 2, "SESSION CELL"),
         (["frobnicate"], 2, "invalid choice"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import stat
 
 import nbformat
 import pytest
@@ -39,7 +40,7 @@ def test_a_cell_added_by_hand_is_adopted_under_the_id_it_has(three):
     cell = session.cell("my-cell")
     assert cell.number == 2
     assert cell.status == "new"
-    assert cell.causes == ("has never run",)
+    assert cell.causes == ("has not been run by rlmnb",)
     assert cell.dependencies == (three[0],)
     assert Session.open("demo").findings == ()  # said once
 
@@ -182,8 +183,9 @@ def test_a_plain_notebook_can_be_read_and_is_left_as_it_is(tmp_path):
     path = plain(tmp_path)
     before = path.read_bytes()
     session = Session.open(path)
+    assert session.findings == ()
     assert [cell.type for cell in session.cells] == ["markdown", "repl", "repl"]
-    assert session.cells[1].causes == ("has never run",)
+    assert session.cells[1].causes == ("has not been run by rlmnb",)
     assert session.cells[2].dependencies == (session.cells[1].cell_id,)
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir() if each.is_dir()) == [".rlmnb", "work"]
@@ -191,10 +193,13 @@ def test_a_plain_notebook_can_be_read_and_is_left_as_it_is(tmp_path):
 
 def test_a_plain_notebook_can_be_appended_to_and_keeps_what_is_its_own(tmp_path, root):
     path = plain(tmp_path)
+    path.chmod(0o664)
     late = rlmnb.append(str(path), {"source": "c = 3", "output": "long " * 10_000})
     assert_valid(path)
     notebook = nbformat.read(path, 4)
     assert notebook.metadata["mine"] is True
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+    assert (tmp_path / ".rlmnb" / ".gitignore").read_text() == "*\n"
     assert [cell.source for cell in notebook.cells] == ["# Mine", "a = 1", "b = a + 1", "c = 3"]
     assert notebook.cells[3].id == late
     assert (tmp_path / ".rlmnb" / "objects").is_dir()

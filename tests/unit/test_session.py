@@ -151,6 +151,40 @@ def test_roles_of_files_follow_what_was_done_to_them():
     assert roles == {"a": "modified", "b": "created", "c": "read"}
 
 
+def test_files_named_in_the_code_count_as_read():
+    for name in ("data.csv", "notes.txt", "out.txt"):
+        Path(name).write_text("one")
+    session = Session.create("demo")
+    frame = session.append(source='df = pd.read_csv("data.csv")')
+    shell = session.append(source="!cat notes.txt")
+    bash = session.append(source='tools.Bash(command="wc -l notes.txt > x")', type="tool")
+    wrote = session.append(source='tools.Write(file_path="out.txt", content="x")', type="tool")
+    read = {cell.cell_id: [Path(p).name for p in cell.entry.get("files_read", ())]
+            for cell in session.cells}  # fmt: skip
+    assert read == {frame: ["data.csv"], shell: ["notes.txt"], bash: ["notes.txt"], wrote: []}
+    Path("data.csv").write_text("two")
+    assert list(Session.open("demo").stale) == [frame]
+
+
+def test_a_change_in_place_is_between_what_made_the_value_and_what_reads_it():
+    session = Session.create("demo")
+    made = session.append(source="d = {}")
+    changed = session.append(source="d['x'] = 1")
+    shown = session.append(source="print(d)")
+    assert session.cell(shown).dependencies == (changed,)
+    assert session.cell(changed).dependencies == (made,)
+
+
+def test_objects_say_what_they_are_where_people_look_at_them():
+    session = Session.create("demo")
+    session.append(source="x = 1")
+    assert repr(session) == "<Session demo: 1 cells, 0 stale>"
+    assert repr(session.cells[0]).endswith("repl fresh: x = 1>")
+    assert repr(session.cells(status="stale")) == "<0 cells>"
+    with pytest.raises(rlmnb.RlmnbError, match="no status 'stal'"):
+        session.cells(status="stal")
+
+
 def test_a_running_cell_is_completed_once():
     session = Session.create("demo")
     cell_id = session.append(source="slow()", status="running")
