@@ -180,9 +180,10 @@ class Replacement:
         if os.name != "nt":
             os.fchmod(self.descriptor, status.st_mode & 0o777)
 
-    def commit(self, still_right: "Callable[[], bool] | None" = None) -> bool:
+    def commit(self, still_right: "Callable[[], bool] | None" = None, *, wait: bool = True) -> bool:
         """Put the new version in place; False if `still_right`, asked last of all, says no."""
-        os.fsync(self.descriptor)
+        if wait:
+            os.fsync(self.descriptor)
         os.close(self.descriptor)
         self.descriptor = -1
         if still_right is not None and not still_right():
@@ -203,12 +204,15 @@ class Replacement:
             raise storage_error(error, "write", self.path) from error
 
 
-def write_atomic(path: str, *parts: bytes) -> None:
-    """Replace a file by these bytes: whoever reads sees the old version or the new one."""
+def write_atomic(path: str, *parts: "bytes | memoryview", wait: bool = True) -> None:
+    """Replace a file by these bytes: whoever reads sees the old version or the new one.
+
+    Without `wait`, a power cut may take the new version with it; only for what can be made again.
+    """
     with Replacement(path) as new:
         for part in parts:
             new.write(part)
-        new.commit()
+        new.commit(wait=wait)
 
 
 def remove_leftovers(directory: str, name: str) -> None:

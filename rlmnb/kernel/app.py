@@ -1,0 +1,75 @@
+"""The kernel: ipykernel as it is, with a trace of each cell in its reply."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+
+from rlmnb.kernel.state import StateStore, load_key
+from rlmnb.kernel.tracker import Tracker
+from rlmnb.kernel.watch import Watch
+from rlmnb.store.layout import sessions_root
+
+
+class RlmnbKernel(IPythonKernel):
+    """A Python kernel that notes what each cell reads and writes."""
+
+    implementation = "rlmnb"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._trace: dict[str, Any] | None = None
+        self._tracker: Tracker | None = None
+
+    @property
+    def tracker(self) -> Tracker:
+        """The tracker, made when the first cell is about to run."""
+        if self._tracker is None:
+            root = sessions_root()
+            objects = os.environ.get("RLMNB_OBJECTS") or os.path.join(root, "objects")
+            self._tracker = Tracker(
+                namespace=self.shell.user_ns,
+                store=StateStore(objects, load_key(root)),
+                watch=Watch((os.path.realpath(objects) + os.sep,)),
+                transform=self.shell.transform_cell,
+            )
+        return self._tracker
+
+    async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
+        """Run a cell between two looks at what it may touch."""
+        self._trace = None
+        if silent:
+            return await super().do_execute(code, silent, *args, **options)
+        tracker = self.tracker
+        tracker.before(code)
+        reply: dict[str, Any] = {}
+        try:
+            reply = await super().do_execute(code, silent, *args, **options)
+            return reply
+        finally:
+            self._trace = tracker.after(failed=reply.get("status") != "ok")
+
+    def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
+        """Send the trace along with the reply."""
+        metadata = super().finish_metadata(parent, metadata, reply_content)
+        if self._trace is not None:
+            metadata["rlmnb"], self._trace = self._trace, None
+        return metadata
+
+    def restore_state(self, request: str) -> str:
+        """Bring variables to the versions asked for; called through a silent request."""
+        asked = json.loads(request)
+        return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"]))
+
+
+def main() -> None:
+    """Start the kernel."""
+    IPKernelApp.launch_instance(kernel_class=RlmnbKernel)
+
+
+if __name__ == "__main__":
+    main()
