@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlmnb import digest, indexing
-from rlmnb.errors import ObjectError, RlmnbError
+from rlmnb.errors import NotebookError, ObjectError, RlmnbError
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
@@ -43,6 +45,10 @@ class Verdict:
 def verify(place: Place) -> Verdict:
     """Check everything that can be derived again. Reads only; nothing is repaired."""
     on_disk = index_file.load(place)
+    if not os.path.lexists(place.notebook):
+        raise NotebookError(
+            f"{place.notebook}: is missing", hint=f"run: rlmnb doctor --fix {place.name}"
+        )
     whole = notebook.read_whole(place.notebook)
     counts = {"hashes": 0, "objects": 0}
     problems = [
@@ -59,10 +65,18 @@ def verify(place: Place) -> Verdict:
 
 
 def _nbformat_problems(whole: dict[str, Any]) -> Iterator[Problem]:
+    import warnings
+
     import nbformat
 
+    ids = Counter(str(cell.get("id")) for cell in whole["cells"])
+    for cell_id, number in ids.items():
+        if number > 1:
+            yield Problem("nbformat", cell_id, f"{number} cells have this id")
     try:
-        nbformat.validate(whole)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbformat mends ids in what it is given, and says so
+            nbformat.validate(copy.deepcopy(whole))
     except (nbformat.ValidationError, RecursionError) as error:
         yield Problem("nbformat", "notebook", str(error).strip().splitlines()[0])
 

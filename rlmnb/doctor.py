@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlmnb import indexing
-from rlmnb.errors import RlmnbError
+from rlmnb.errors import ObjectError, RlmnbError
 from rlmnb.files import Lock, make_directory, remove_leftovers
 from rlmnb.graph.index import Index
+from rlmnb.store import fold as fold_module
 from rlmnb.store import index_file, journal, notebook, recover, spill
 from rlmnb.store import sessions as listing
 from rlmnb.store.append import write_entry
@@ -42,6 +43,9 @@ def examine_machine(root: str) -> Iterator[Ailment]:
     objects = Objects(os.path.join(root, "objects"))
     try:
         damaged = objects.damaged()
+    except ObjectError as error:
+        yield Ailment("objects", error.message, objects.set_aside)
+        return
     except RlmnbError as error:
         yield Ailment("objects", error.message, advice=error.hint)
         return
@@ -73,13 +77,21 @@ def examine(place: Place) -> Iterator[Ailment]:
     waiting = spill.waiting(place, everywhere=True)
     if waiting:
         text = f"{len(waiting)} events could not be written to the journal and wait in side files"
-        yield Ailment(place.session_id, text, lambda: _take_in(place))
+        yield Ailment(place.name, text, lambda: _take_in(place))
     if broken := recover.is_broken(place):
-        yield Ailment(place.session_id, broken, lambda: recover.repair(place))
+        cure = (lambda: recover.repair(place)) if recover.can_repair(place) else None
+        advice = None if cure else "convert it with: jupyter nbconvert --to notebook"
+        yield Ailment(place.name, broken, cure, advice)
         return
+    unusable = sum(
+        1 for entry in journal.all_entries(place.journal) if not fold_module.is_sound(entry)
+    )
+    if unusable:
+        text = f"{unusable} journal entries cannot be applied; they are passed over"
+        yield Ailment(place.name, text, advice=f"look at them in {place.journal}")
     if torn := journal.damaged_lines(place.journal):
         yield Ailment(
-            place.session_id,
+            place.name,
             f"{torn} journal lines were never finished, or cannot be read; they are passed over",
             advice="nothing that was acknowledged is in them",
         )
@@ -92,6 +104,7 @@ def _tighten(path: str) -> str:
 
 
 def _take_in(place: Place) -> str:
+    place.prepare()
     seq = write_entry(place, None)
     fold(place, seq, timeout=5.0)
     return "taken in"
@@ -104,24 +117,22 @@ def _examine_notebook(place: Place) -> Iterator[Ailment]:
     if newest >= 0 and appended < newest:
         count = newest - max(appended, 0)
         yield Ailment(
-            place.session_id,
+            place.name,
             f"{count} journal entries are not in the notebook",
             lambda: _fold(place, newest),
         )
-    ids = [cell.get("id") for cell in whole["cells"]]
+    ids = [str(cell.get("id")) for cell in whole["cells"]]
     if len(set(ids)) < len(ids):
-        yield Ailment(
-            place.session_id, "two cells have the same id, or none", lambda: _give_ids(place)
-        )
+        yield Ailment(place.name, "two cells have the same id, or none", lambda: _give_ids(place))
     for cell in whole["cells"]:
         size = len(str(cell))
         if size > _WARN_CELL:
             yield Ailment(
-                place.session_id, f"cell {cell.get('id')} is {size // 1024} KB, 100 KB is a lot"
+                place.name, f"cell {cell.get('id')} is {size // 1024} KB, 100 KB is a lot"
             )
     state = len(str(whole["metadata"]))
     if state > _WARN_STATE:
-        yield Ailment(place.session_id, f"the session's state is {state // 1024} KB")
+        yield Ailment(place.name, f"the session's state is {state // 1024} KB")
     yield from _examine_index(place)
 
 
@@ -132,15 +143,15 @@ def _examine_index(place: Place) -> Iterator[Ailment]:
     rebuilt = indexing.rebuild(place)
     if on_disk is None:
         text = "the index is garbage, or another version's; it is derived, nothing is lost"
-        yield Ailment(place.session_id, text, lambda: _reindex(place, rebuilt))
+        yield Ailment(place.name, text, lambda: _reindex(place, rebuilt))
     elif on_disk["notebook"].get("digest") == rebuilt["notebook"]["digest"] and any(
         on_disk.get(key) != rebuilt[key] for key in rebuilt if key != "notebook"
     ):
         text = "the index is not what the notebook says"
-        yield Ailment(place.session_id, text, lambda: _reindex(place, rebuilt))
+        yield Ailment(place.name, text, lambda: _reindex(place, rebuilt))
     for cycle in rebuilt["cycles_detected"]:
         text = f"cells depend on each other: {' → '.join(cycle)}"
-        yield Ailment(place.session_id, text, lambda: _break_cycles(place))
+        yield Ailment(place.name, text, lambda: _break_cycles(place))
 
 
 def _fold(place: Place, newest: int) -> str:
@@ -158,6 +169,7 @@ def _reindex(place: Place, index: Index) -> str:
 
 
 def _rewrite(place: Place, change: Callable[[dict[str, object]], None]) -> None:
+    place.prepare()
     with Lock(place.lock, timeout=5.0), notebook.OpenNotebook(place.notebook) as opened:
         whole = notebook.parse(opened.read(), place.notebook)
         change(whole)
@@ -195,8 +207,13 @@ def _break_cycles(place: Place) -> str:
 def examine_all(root: str, places: list[Place] | None = None) -> Iterator[Ailment]:
     """Look at the machine and at these sessions, all of them unless told which."""
     yield from examine_machine(root)
-    for place in listing.all_places(root) if places is None else places:
+    if places is None:
+        # What was kept off a full or read-only disk may belong to sessions that never began.
+        kept = [place for place in spill.places_elsewhere() if place.directory.startswith(root)]
+        known = {place.directory: place for place in [*listing.all_places(root), *kept]}
+        places = list(known.values())
+    for place in places:
         try:
             yield from examine(place)
         except RlmnbError as error:
-            yield Ailment(place.session_id, error.message, advice=error.hint)
+            yield Ailment(place.name, error.message, advice=error.hint)

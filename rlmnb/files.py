@@ -256,7 +256,8 @@ def point_link(link: str, target: str) -> None:
         os.replace(temporary, link)
     except OSError:
         # A convenience for people: some file systems, and Windows users, cannot have it.
-        remove(temporary)
+        if os.path.lexists(temporary):
+            remove(temporary)
 
 
 def append_durably(descriptor: int, data: bytes) -> None:

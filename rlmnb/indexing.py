@@ -35,6 +35,8 @@ class Reading:
 def catch_up(place: Place) -> Folded | None:
     """Bring in what the journal has and the notebook has not; None if there is nothing."""
     newest = journal.last_seq(place.journal)
+    if not os.path.lexists(place.notebook) and os.path.lexists(place.journal):
+        return fold(place, max(newest, 0), timeout=_PATIENCE)  # killed before there was one
     if newest < 0 and not os.path.isdir(place.spill):
         return None
     tail = notebook.peek_tail(place.notebook)
@@ -51,8 +53,10 @@ def catch_up(place: Place) -> Folded | None:
 def read_index(place: Place, *, keep: bool = True) -> Reading:
     """Return an index that describes the notebook as it is now; `keep` writes it back."""
     folded = catch_up(place)
+    if folded is not None and folded.why_not and not os.path.lexists(place.notebook):
+        raise NotebookError(folded.why_not, hint=f"run: rlmnb doctor --fix {place.name}")
     old = index_file.load(place)
-    status = os.stat(place.notebook)
+    status = os.lstat(place.notebook)
     if old is not None and index_file.matches(old, place, status):
         return Reading(old, folded=folded)
     data, status = _read(place)

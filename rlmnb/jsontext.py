@@ -47,11 +47,7 @@ def loads(text: "str | bytes | bytearray | memoryview") -> "Any":
         import json
 
         return json.loads(text)
-    start = len(text) - len(text.lstrip(_SPACE))
-    try:
-        value, end = _scan(text, start)
-    except StopIteration as stop:
-        raise ValueError(f"not JSON at character {stop.value}") from None
+    value, end = scan_value(text, len(text) - len(text.lstrip(_SPACE)))
     if text[end:].strip(_SPACE):
         raise ValueError(f"more text after the JSON document, at character {end}")
     return value
@@ -67,6 +63,10 @@ def scan_value(text: str, start: int) -> "tuple[Any, int]":
         value, end = _scan(text, start)
     except StopIteration as stop:
         raise ValueError(f"not JSON at character {stop.value}") from None
+    except SystemError:
+        # What the scanner says when it wants to raise an error that `json.decoder` defines, and
+        # that module has not been imported.
+        raise ValueError("not JSON") from None
     return value, int(end)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rlmnb import digest, indexing
 from rlmnb.capture import toolcalls
-from rlmnb.errors import CellNotFoundError, InvalidCellError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidCellError, SchemaError, StorageError
 from rlmnb.format import cells as making
 from rlmnb.format import times
 from rlmnb.format.migrations import migrate
+from rlmnb.format.nbjson import check_outputs
 from rlmnb.format.state import difference, new_state
 from rlmnb.format.status import move
 from rlmnb.graph import freshness
@@ -21,10 +22,11 @@ from rlmnb.graph.changes import Finding
 from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
 from rlmnb.store import append as appending
-from rlmnb.store import journal, notebook, sessions
+from rlmnb.store import index_file, journal, notebook, sessions
 from rlmnb.store.fold import fold
-from rlmnb.store.layout import Place, place_of, session_place
+from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
+from rlmnb.store.previews import fit_outputs
 from rlmnb.views import Cell, Cells, text_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Session:
         self._found: list[Finding] = []
         self._loaded: dict[str, Any] | None = None
         self._state: SessionState | None = None
+        self._state_before: dict[str, Any] = {}
         self._read()
 
     @classmethod
@@ -135,7 +138,7 @@ class Session:
         return self._cells
 
     def _cell(self, cell_id: str) -> Cell:
-        return Cell(cell_id, self._index["cells"], self.stale.get(cell_id, ()), self._load)
+        return Cell(cell_id, self._index["cells"], self.stale.get(cell_id, ()), self._raw_cell)
 
     def cell(self, cell_id: str | int) -> Cell:
         """Return a cell by its id, the beginning of it, or its number."""
@@ -168,10 +171,19 @@ class Session:
             (self._cell(each), depth) for each, depth in reach(self._index, cell.cell_id).items()
         ]
 
-    def _load(self, number: int) -> dict[str, Any]:
+    def _raw_cell(self, cell_id: str) -> dict[str, Any]:
+        """Return a cell as the notebook has it now, wherever it stands by now."""
         if self._loaded is None:
-            self._loaded = notebook.read_whole(self._place.notebook)
-        found: dict[str, Any] = self._loaded["cells"][number - 1]
+            _, status, whole = notebook.read_version(self._place.notebook)
+            seen = {key: self._index["notebook"][key] for key in index_file.describe(status)}
+            if seen != index_file.describe(status):
+                self._read()
+                whole = notebook.read_whole(self._place.notebook)
+            self._loaded = whole
+        entry = self._index["cells"].get(cell_id)
+        if entry is None:
+            raise CellNotFoundError(f"{self._place.name}: cell {cell_id} is gone")
+        found: dict[str, Any] = self._loaded["cells"][entry["number"] - 1]
         return found
 
     # state
@@ -187,16 +199,13 @@ class Session:
     def state(self) -> SessionState:
         """The session's state, checked against the schema. Change it, then `save()`."""
         if self._state is None:
-            from rlmnb.format.session import SessionState
-
-            self._state = SessionState.model_validate(self.stored_state())
+            self._state = checked_state(self.stored_state(), self._place.notebook)
+            self._state_before = self._state.model_dump(mode="json")
         return self._state
 
     def view(self) -> dict[str, Any]:
         """Return the whole state with what is computed from the cells filled in."""
-        from rlmnb.format.session import SessionState
-
-        state = SessionState.model_validate(self.stored_state()).model_dump(mode="json")
+        state = checked_state(self.stored_state(), self._place.notebook).model_dump(mode="json")
         computed = {"files": self.context_files(), "tool_outputs": self._tool_outputs()}
         state["context"] = {**state["context"], **computed}
         state["cells"] = {"count": len(self.cells), "index_path": self._place.index}
@@ -253,6 +262,7 @@ class Session:
 
     def append_cell(self, cell: Mapping[str, Any]) -> appending.Appended:
         """Append a cell made of fields, or a whole nbformat cell; say where it got to."""
+        check_record(making.complete(cell))
         appended = appending.append(self._place, cell)
         self._read()
         return appended
@@ -282,14 +292,19 @@ class Session:
         move(None if cell.status == "new" else cell.status, new)
         if unknown := set(fields) - {"result", "execution_time_ms", "cached_response"}:
             raise InvalidCellError(f"an output has no {', '.join(sorted(unknown))}")
-        result = {key: value for key, value in {**fields, "error": error}.items() if value}
-        record = {
-            "status": new,
-            "completed_at": times.now(),
-            "output": result,
-            "output_hash": digest.output_hash(shown),
+        check_outputs(shown, f"cell {cell.cell_id}")
+        result = {
+            key: value for key, value in {**fields, "error": error}.items() if value is not None
         }
-        self._write({"op": "update", "cell_id": cell.cell_id, "record": record, "outputs": shown})
+        record = {"status": new, "completed_at": times.now(), "output": result}
+        made = {"outputs": portable(shown), "metadata": {"rlmnb": record}}
+        fitted = fit_outputs(made, self.objects)
+        record = {
+            **fitted["metadata"]["rlmnb"],
+            "output_hash": digest.output_hash(fitted["outputs"]),
+        }
+        entry = {"op": "update", "cell_id": cell.cell_id, "record": record}
+        self._write({**entry, "outputs": fitted["outputs"]})
 
     def invalidate(self, cell_id: str, reason: str) -> None:
         """Mark a completed cell as no longer valid; its output stays."""
@@ -300,14 +315,10 @@ class Session:
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
         if self._state is not None:
-            wanted = self._state.model_dump(mode="json")
+            change = difference(self._state_before, self._state.model_dump(mode="json"))
             self._state = None
-            patch = difference(self.state.model_dump(mode="json"), wanted)
-            patch.pop("appended", None)
-            patch.get("session", {}).pop("updated_at", None)
-            self._state = None
-            if any(patch.values()) or None in patch.values():
-                self._write({"op": "state", "set": patch})
+            if change["set"] or change["remove"]:
+                self._write({"op": "state", **change})
                 return
         self._read()
 
@@ -324,14 +335,19 @@ class Session:
 
     def fork(self, at: str | int | None = None, *, session_id: str | None = None) -> Session:
         """Begin a session with this one's cells up to and including `at`; objects are shared."""
+        self._read()
         last = self.cell(at) if at is not None else (self.cells[-1] if len(self.cells) else None)
         count = last.number if last is not None else 0
-        kept = [self._load(number) for number in range(1, count + 1)]
-        root = os.path.dirname(self._place.directory)
+        kept = [
+            making.named(self._raw_cell(each.cell_id), each.cell_id) for each in self.cells[:count]
+        ]
+        root = None if self._place.plain else os.path.dirname(self._place.directory)
         name = session_id or f"{self.id[:100]}-{os.urandom(4).hex()}"
-        place = place_of(name, None if self._place.plain else root)
+        place = session_place(name, root)
         if place.exists():
             raise InvalidCellError(f"there is a session {name} already")
+        if self._place.plain:
+            self._copy_objects(kept, Objects(place.objects))
         place.prepare()
         state = self.stored_state()
         state = {
@@ -352,6 +368,46 @@ class Session:
         sessions.make_current(place)
         return Session(place)
 
+    def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
+        """Take along what the cells' outputs are kept in; a plain notebook has its own store."""
+        for cell in cells:
+            record = cell["metadata"].get("rlmnb")
+            output = record.get("output") if isinstance(record, dict) else None
+            for item in (output.get("objects") or ()) if isinstance(output, dict) else ():
+                target.put(self.objects.get(item["object"]))
+
+
+def checked_state(state: Mapping[str, Any], where: str) -> SessionState:
+    """Return a state as its model, or say what is wrong with it."""
+    from pydantic import ValidationError
+
+    from rlmnb.format.session import SessionState
+
+    try:
+        return SessionState.model_validate(state)
+    except ValidationError as error:
+        raise SchemaError(f"{where}: the session's state is not valid: {first(error)}") from None
+
+
+def check_record(cell: Mapping[str, Any]) -> None:
+    """Refuse a cell whose record is not what the schema says."""
+    from pydantic import ValidationError
+
+    from rlmnb.format.record import CellRecord
+
+    record = cell["metadata"].get("rlmnb")
+    try:
+        if record is not None:
+            CellRecord.model_validate(record)
+    except ValidationError as error:
+        raise InvalidCellError(f"a record is not valid: {first(error)}") from None
+
+
+def first(error: Any) -> str:
+    """Return the first thing a validation found, as a short line."""
+    found = error.errors()[0]
+    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
+
 
 def _begin(
     place: Place,
@@ -366,10 +422,10 @@ def _begin(
     """
     queue: list[dict[str, Any]] = [{"op": "append", "cell": cell} for cell in kept]
 
-    def first() -> dict[str, Any]:
+    def create() -> dict[str, Any]:
         return {"at": times.now(), "op": "create", "state": dict(state)}
 
-    seq = journal.begin(place, first, queue, start=start, timeout=appending.TIMEOUT)
+    seq = journal.begin(place, create, queue, start=start, timeout=appending.TIMEOUT)
     fold(place, seq, timeout=appending.TIMEOUT)
 
 

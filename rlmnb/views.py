@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from rlmnb import digest
-from rlmnb.errors import InvalidNameError
+from rlmnb.errors import InvalidNameError, SchemaError
 from rlmnb.format.cells import STATUSES
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
@@ -33,7 +33,7 @@ class Cell:
         cell_id: str,
         entries: Entries,
         causes: Sequence[str],
-        load: Callable[[int], dict[str, Any]],
+        load: Callable[[str], dict[str, Any]],
     ) -> None:
         self.cell_id = CellId(cell_id)
         self.causes = tuple(causes)
@@ -90,7 +90,7 @@ class Cell:
     def raw(self) -> dict[str, Any]:
         """The cell as the notebook has it."""
         if self._raw is None:
-            self._raw = self._load(self.number)
+            self._raw = self._load(self.cell_id)
         return self._raw
 
     @property
@@ -105,12 +105,21 @@ class Cell:
     @property
     def record(self) -> CellRecord | None:
         """The record, checked against the schema; None for a cell that has none."""
+        from pydantic import ValidationError
+
         from rlmnb.format.record import CellRecord
 
-        found = self.raw.get("metadata", {}).get("rlmnb")
+        found = self.raw["metadata"].get("rlmnb")
         if not isinstance(found, dict):
             return None
-        return CellRecord.model_validate(migrate(found, f"cell {self.cell_id}"))
+        try:
+            return CellRecord.model_validate(migrate(found, f"cell {self.cell_id}"))
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            where = ".".join(str(part) for part in wrong["loc"])
+            raise SchemaError(
+                f"cell {self.cell_id}: its record is not valid: {where}: {wrong['msg']}"
+            ) from None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what the index knows of the cell, and whether it is fresh."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
@@ -142,13 +143,14 @@ def prune(args: Namespace) -> int:
     gone = {place.session_id for place in old}
     kept = [place for place in sessions.all_places(root) if place.session_id not in gone]
     objects = Objects(os.path.join(root, "objects"))
+    began = time.time()
     unused = sweep.unused_objects(kept, objects)
     freed = sum(unused.values())
     if args.yes:
         for place in old:
             sweep.remove_session(place)
         if unused:
-            objects.drop(unused)
+            objects.drop(unused, older_than=began)
     if args.json:
         text.print_json(
             {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import io
 import json
 import os
 import sys
 from collections.abc import Sequence
 
-from rlmnb.errors import RlmnbError
+from rlmnb.errors import RlmnbError, StorageError
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 
@@ -207,7 +208,7 @@ def _add_keeping(commands: _Commands) -> None:
         "rlmnb prune --older-than 90 --yes",
     )
     parser.add_argument(
-        "--older-than", type=float, metavar="DAYS", help="sessions too, if this old"
+        "--older-than", type=_days, metavar="DAYS", help="sessions too, if this old"
     )
     parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
     parser = add("rm", "keeping:remove", "remove one session for good", "rlmnb rm demo --yes")
@@ -221,6 +222,13 @@ def _add_keeping(commands: _Commands) -> None:
     )
 
 
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 <= days <= 36_500:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days from 0 to 36500")
+    return days
+
+
 def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Read `CELL` or `SESSION CELL`."""
     if len(args.names) > 2 or (len(args.names) == 2 and args.session):
@@ -232,6 +240,7 @@ def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    _open_streams()
     parser = build_parser()
     args = parser.parse_args(arguments)
     if args.command is None:
@@ -254,10 +263,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; closing it here keeps Python from saying so.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        shown = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        _complain(StorageError(shown), as_json=args.json)
+        return StorageError.exit_code
     except KeyboardInterrupt:
         return 130
     finally:
         gc.enable()
+
+
+def _open_streams() -> None:
+    """Let no character, and no closed stream, be in the way of a message."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the whole run
+    for stream, errors in (
+        (sys.stdout, "backslashreplace"),
+        (sys.stderr, "backslashreplace"),
+        (sys.stdin, "surrogateescape"),
+    ):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
 
 
 def _complain(error: RlmnbError, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from rlmnb.cli import text
+from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import project, sessions
@@ -81,9 +82,11 @@ def _project_directory(path: str | None) -> str:
 def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
     session = sessions.section(state)
     keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd", "tags")
+    texts = {key: session.get(key) for key in keys[:-1]}
     return {
         "id": place.session_id,
-        **{key: session.get(key) for key in keys},
+        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
+        "tags": session.get("tags"),
         "parent_session_id": session.get("parent_session_id"),
         "active": sessions.is_active(state),
         "path": place.notebook,
@@ -176,7 +179,11 @@ def show_cell(args: Namespace) -> int:
         sys.stdout.buffer.write(full_output(session, cell))
         sys.stdout.flush()
         return 0
-    record = cell.record
+    try:
+        record = cell.record
+    except SchemaError as error:
+        text.note(f"note: {error.message}")
+        record = None
     if args.json:
         found = record.model_dump(mode="json", exclude_unset=True) if record else {}
         frame = record.frame_id(cell.source) if record else None

@@ -12,7 +12,8 @@ from rlmnb.capture.toolcalls import versions
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidCellError
-from rlmnb.session import Session, with_tool_call
+from rlmnb.format import cells as making
+from rlmnb.session import Session, check_record, with_tool_call
 from rlmnb.store import sessions
 from rlmnb.store.append import append
 from rlmnb.store.layout import place_of
@@ -44,7 +45,9 @@ def append_cell(args: Namespace) -> int:
     if wanted:
         known = None if begins else Session(place)
         given["dependencies"] = [known.cell(each).cell_id if known else each for each in wanted]
-    appended = append(place, with_tool_call(given, cwd))
+    whole = with_tool_call(given, cwd)
+    check_record(making.complete(whole))
+    appended = append(place, whole)
     if begins:
         sessions.make_current(place)
         text.note(f"began session {place.name}")
@@ -62,7 +65,7 @@ def append_cell(args: Namespace) -> int:
         text.say(appended.cell_id)
     if appended.why_not:
         text.note(f"note: kept, but not in the notebook yet: {appended.why_not}")
-        text.note(f"      the next append brings it in, or run: rlmnb doctor --fix {place.name}")
+        text.note(f"      bring it in with: rlmnb doctor --fix {'' if begins else place.name}")
     return 0
 
 

@@ -6,7 +6,7 @@
 from rlmnb import digest
 from rlmnb.errors import InvalidCellError
 from rlmnb.format import times
-from rlmnb.format.nbjson import check_cell, source_of
+from rlmnb.format.nbjson import check_cell, check_outputs, source_of
 from rlmnb.format.version import SCHEMA
 from rlmnb.ids import check_cell_id
 from rlmnb.jsontext import clean_text, portable
@@ -27,10 +27,16 @@ def edges(dependencies: "Iterable[str | Mapping[str, Any]]") -> "list[dict[str, 
     """Return dependencies as the record keeps them: a cell and the reason for the edge."""
     if isinstance(dependencies, str):
         dependencies = [dependencies]
+    try:
+        items = list(dependencies)
+    except TypeError:
+        raise InvalidCellError(f"dependencies are a list, found {dependencies!r}") from None
     found: dict[str, str] = {}
-    for item in dependencies:
+    for item in items:
         if isinstance(item, str):
             found.setdefault(check_cell_id(item), "explicit")
+        elif not isinstance(item, dict):
+            raise InvalidCellError(f"a dependency is a cell's id, found {item!r}")
         else:
             found[check_cell_id(item.get("cell_id"))] = clean_text(
                 str(item.get("reason", "explicit"))
@@ -45,8 +51,8 @@ def stream(text: str, name: str = "stdout") -> "dict[str, Any]":
 
 def error_output(error: "str | Mapping[str, Any]") -> "dict[str, Any]":
     """Make an error output of a message, or of ename, evalue and traceback."""
-    if isinstance(error, str):
-        error = {"ename": "Error", "evalue": error, "traceback": [error]}
+    if not isinstance(error, dict):
+        error = {"ename": "Error", "evalue": str(error), "traceback": [str(error)]}
     return {
         "output_type": "error",
         "ename": clean_text(str(error.get("ename", "Error"))),
@@ -72,6 +78,12 @@ def new_record(source: str, outputs: "list[Any]", fields: "Mapping[str, Any]") -
     status = fields.get("status") or ("failed" if fields.get("error") else "completed")
     if status not in STATUSES:
         raise InvalidCellError(f"status {status!r} is not one of {', '.join(STATUSES)}")
+    for key in ("files_read", "files_written"):
+        versions = fields.get(key) or {}
+        if not isinstance(versions, dict) or not all(
+            isinstance(version, dict) for version in versions.values()
+        ):
+            raise InvalidCellError(f"{key} maps each path to a version of the file")
     moment = fields.get("created_at") or times.now()
     record = {
         "schema_version": SCHEMA,
@@ -137,6 +149,7 @@ def code_cell(
         raise InvalidCellError(f"a cell's source is text, found {type(source).__name__}")
     source = clean_text(source)
     outputs = portable(outputs or [])
+    check_outputs(outputs, "the new cell")
     if fields.get("error") is not None and not any(
         output.get("output_type") == "error" for output in outputs
     ):
@@ -158,12 +171,24 @@ def markdown_cell(source: str) -> "dict[str, Any]":
 
 def complete(cell: "Mapping[str, Any]") -> "dict[str, Any]":
     """Return a caller's cell as a whole nbformat cell, made from fields if it is not one yet."""
+    try:
+        return _completed(cell)
+    except RecursionError:
+        raise InvalidCellError("a cell that is nested too deeply to be written") from None
+    except TypeError as error:
+        raise InvalidCellError(f"a cell has JSON values only: {error}") from None
+
+
+def _completed(cell: "Mapping[str, Any]") -> "dict[str, Any]":
     if "cell_type" not in cell:
         fields = dict(cell)
         source = fields.pop("source", None)
         if source is None:
             raise InvalidCellError("a cell needs a source")
-        outputs = list(fields.pop("outputs", None) or [])
+        outputs = fields.pop("outputs", None) or []
+        if not isinstance(outputs, list | tuple):
+            raise InvalidCellError(f"outputs are a list, found {outputs!r}")
+        outputs = list(outputs)
         if (text := fields.pop("output", None)) is not None:
             outputs.insert(0, text if isinstance(text, dict) else stream(str(text)))
         cell_id = fields.pop("id", "")
@@ -173,6 +198,7 @@ def complete(cell: "Mapping[str, Any]") -> "dict[str, Any]":
         raise InvalidCellError("a cell's metadata is an object")
     if whole["cell_type"] == "code":
         whole = {"execution_count": None, "outputs": [], **whole}
+        check_outputs(whole["outputs"], "the new cell")
         if "rlmnb" not in whole["metadata"]:
             record = new_record(source_of(whole), whole["outputs"], {})
             whole["metadata"] = {**whole["metadata"], "rlmnb": record}

@@ -19,18 +19,33 @@ _OUTPUT_KEYS = {
     "execute_result": {"output_type", "data", "metadata", "execution_count"},
     "error": {"output_type", "ename", "evalue", "traceback"},
 }
+_METADATA_TYPES: "dict[str, type]" = {
+    "collapsed": bool,
+    "execution": dict,
+    "format": str,
+    "jupyter": dict,
+    "name": str,
+}
 
 
 def lines(text: "str | list[str]") -> "list[str]":
     """Split text the way nbformat stores it, each line keeping its end."""
-    return text.splitlines(True) if isinstance(text, str) else text
+    return (text if isinstance(text, str) else "".join(text)).splitlines(True)
+
+
+def _is_json(mime: str) -> bool:
+    return mime == "application/json" or (
+        mime.startswith("application/") and mime.endswith("+json")
+    )
 
 
 def _split_bundle(bundle: "dict[str, Any]") -> "dict[str, Any]":
-    return {
-        mime: lines(value) if isinstance(value, str) and mime != "application/json" else value
-        for mime, value in bundle.items()
-    }
+    split = {}
+    for mime, value in bundle.items():
+        joined = "".join(value) if isinstance(value, list) and not _is_json(mime) else value
+        textual = mime.startswith("text/") or mime in ("image/svg+xml", "application/javascript")
+        split[mime] = lines(joined) if textual and isinstance(joined, str) else joined
+    return split
 
 
 def _split_output(output: "dict[str, Any]") -> "dict[str, Any]":
@@ -110,43 +125,81 @@ def check_cell(cell: "dict[str, Any]") -> None:
         raise InvalidCellError(f"a {kind} cell has no {', '.join(sorted(extra))}")
     if missing := wanted - set(cell) - {"attachments"}:
         raise InvalidCellError(f"a {kind} cell needs {', '.join(sorted(missing))}")
-    if not is_nbformat_id(cell["id"]):
-        raise InvalidCellError(f"cell id {cell['id']!r} is not one that nbformat takes")
-    if not isinstance(cell["metadata"], dict):
-        raise InvalidCellError(f"cell {cell['id']}: metadata is not an object")
-    if not _is_text(cell["source"]):
-        raise InvalidCellError(f"cell {cell['id']}: source is neither text nor lines of text")
+    where = f"cell {cell['id']}"
+    _want(is_nbformat_id(cell["id"]), where, "its id is not one that nbformat takes")
+    _want(_is_text(cell["source"]), where, "its source is neither text nor lines of text")
+    _check_metadata(cell["metadata"], where)
+    if "attachments" in cell:
+        _want(isinstance(cell["attachments"], dict), where, "its attachments are not an object")
+        for bundle in cell["attachments"].values():
+            _check_bundle(bundle, where)
     if kind == "code":
-        count = cell["execution_count"]
-        if count is not None and (not isinstance(count, int) or count < 0):
-            raise InvalidCellError(f"cell {cell['id']}: execution_count is {count!r}")
-        if not isinstance(cell["outputs"], list):
-            raise InvalidCellError(f"cell {cell['id']}: outputs is not a list")
-        for output in cell["outputs"]:
-            _check_output(output, cell["id"])
+        _want(_is_count(cell["execution_count"]), where, "its execution_count is no number")
+        check_outputs(cell["outputs"], where)
 
 
-def _check_output(output: object, cell_id: str) -> None:
+def _want(right: bool, where: str, wrong: str) -> None:
+    if not right:
+        raise InvalidCellError(f"{where}: {wrong}")
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (type(value) is int and value >= 0)
+
+
+def _check_metadata(metadata: object, where: str) -> None:
+    if not isinstance(metadata, dict):
+        raise InvalidCellError(f"{where}: its metadata is not an object")
+    tags = metadata.get("tags", [])
+    right = isinstance(tags, list) and all(
+        isinstance(tag, str) and tag and "," not in tag for tag in tags
+    )
+    _want(right and len(set(tags)) == len(tags), where, "tags are different texts without commas")
+    for key, kind in _METADATA_TYPES.items():
+        if key in metadata:
+            _want(isinstance(metadata[key], kind), where, f"its {key} is not a {kind.__name__}")
+    _want(metadata.get("name") != "", where, "its name is empty")
+    scrolled = metadata.get("scrolled", "auto")
+    _want(scrolled in (True, False, "auto"), where, "scrolled is true, false or auto")
+    times = metadata.get("execution", {}).values()
+    _want(all(isinstance(each, str) for each in times), where, "its execution times are not texts")
+
+
+def _check_bundle(bundle: object, where: str) -> None:
+    if not isinstance(bundle, dict):
+        raise InvalidCellError(f"{where}: a mime bundle is not an object")
+    for mime, value in bundle.items():
+        _want(_is_json(mime) or _is_text(value), where, f"{mime} is neither text nor lines")
+
+
+def check_outputs(outputs: object, where: str) -> None:
+    """Refuse outputs that nbformat 4.5 would call invalid."""
+    if not isinstance(outputs, list):
+        raise InvalidCellError(f"{where}: its outputs are not a list")
+    for output in outputs:
+        _check_output(output, where)
+
+
+def _check_output(output: object, where: str) -> None:
     if not isinstance(output, dict):
-        raise InvalidCellError(f"cell {cell_id}: an output is not an object")
+        raise InvalidCellError(f"{where}: an output is not an object")
     kind = output.get("output_type")
     wanted = _OUTPUT_KEYS.get(kind) if isinstance(kind, str) else None
     if wanted is None:
-        raise InvalidCellError(f"cell {cell_id}: output_type {kind!r} is not known")
+        raise InvalidCellError(f"{where}: output_type {kind!r} is not known")
     if set(output) != wanted:
         found = ", ".join(sorted(output))
         raise InvalidCellError(
-            f"cell {cell_id}: a {kind} output has {', '.join(sorted(wanted))}; found {found}"
+            f"{where}: a {kind} output has {', '.join(sorted(wanted))}; found {found}"
         )
-    if kind == "stream" and not (_is_text(output["text"]) and isinstance(output["name"], str)):
-        raise InvalidCellError(f"cell {cell_id}: a stream output has a name and text")
-    if kind in ("display_data", "execute_result") and not (
-        isinstance(output["data"], dict) and isinstance(output["metadata"], dict)
-    ):
-        raise InvalidCellError(f"cell {cell_id}: data and metadata of an output are objects")
-    if kind == "error" and not (
-        isinstance(output["ename"], str)
-        and isinstance(output["evalue"], str)
-        and isinstance(output["traceback"], list)
-    ):
-        raise InvalidCellError(f"cell {cell_id}: an error output has ename, evalue, traceback")
+    if kind == "stream":
+        named = isinstance(output["name"], str)
+        _want(named and _is_text(output["text"]), where, "a stream output has a name and text")
+    elif kind == "error":
+        texts = isinstance(output["ename"], str) and isinstance(output["evalue"], str)
+        lines_of_it = isinstance(output["traceback"], list) and _is_text(output["traceback"])
+        _want(texts and lines_of_it, where, "an error has ename, evalue and lines of traceback")
+    else:
+        _check_bundle(output["data"], where)
+        _want(isinstance(output["metadata"], dict), where, "an output's metadata is no object")
+        _want(_is_count(output.get("execution_count")), where, "an execution_count is no number")

@@ -61,26 +61,26 @@ def notebook_metadata(state: "Mapping[str, Any]", appended: int) -> "dict[str, A
 
 
 def merged(old: "Any", patch: "Any") -> "Any":
-    """Apply a JSON merge patch: objects merge, null removes, anything else replaces."""
-    if not isinstance(patch, dict):
+    """Lay one JSON value over another: objects merge, anything else replaces."""
+    if not isinstance(patch, dict) or not isinstance(old, dict):
         return patch
-    result = dict(old) if isinstance(old, dict) else {}
+    result = dict(old)
     for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
+        result[key] = merged(result[key], value) if key in result else value
     return result
 
 
-def difference(old: "Any", new: "Any") -> "dict[str, Any]":
-    """Return the merge patch that turns one object into the other."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
+def difference(old: "dict[str, Any]", new: "dict[str, Any]") -> "dict[str, Any]":
+    """Return what to set, and which paths to remove, to turn one object into the other."""
+    put: dict[str, Any] = {}
+    removed: list[list[str]] = [[key] for key in old if key not in new]
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            if inner := difference(before, value):
-                patch[key] = inner
+            inner = difference(before, value)
+            if inner["set"]:
+                put[key] = inner["set"]
+            removed += [[key, *path] for path in inner["remove"]]
         elif key not in old or before != value:
-            patch[key] = value
-    return patch
+            put[key] = value
+    return {"set": put, "remove": removed}

@@ -47,6 +47,7 @@ def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
         "execution_order": order,
         "cycles_detected": cycles,
         "cell_count": len(entries),
+        "tangled": any("was" in entry for entry in entries.values()),
         "suspects": [node for node in nodes if is_suspect(entries[node])],
         "readers": _readers(entries.values()),
         "writers": writers.as_dict(),
@@ -62,7 +63,11 @@ def extend(
     id that was taken or missed, or a record from elsewhere.
     """
     cells = old["cells"]
-    if old["cycles_detected"] or any("was" in fact or fact["cell_id"] in cells for fact in facts):
+    if (
+        old["tangled"]
+        or old["cycles_detected"]
+        or any("was" in fact or fact["cell_id"] in cells for fact in facts)
+    ):
         return None
     if any("missing" in cells[each] for each in old["suspects"]):
         return None
@@ -216,12 +221,13 @@ def _connect(
 def _set_edges(
     entry: Facts, reasons: dict[str, list[str]], missing: list[str], entries: Mapping[str, Facts]
 ) -> None:
-    entry["dependencies"] = list(reasons)
-    entry["reasons"] = {parent: ", ".join(given) for parent, given in reasons.items()}
+    parents = sorted(reasons, key=lambda parent: entries[parent]["number"])
+    entry["dependencies"] = parents
+    entry["reasons"] = {parent: ", ".join(reasons[parent]) for parent in parents}
     if missing:
         entry["missing"] = missing
     # A cell that names itself stands below itself too: it can never run first.
-    below = [parent for parent in reasons if entries[parent]["number"] >= entry["number"]]
+    below = [parent for parent in parents if entries[parent]["number"] >= entry["number"]]
     if below:
         entry["below"] = below
 

@@ -21,7 +21,7 @@ class RlmnbKernel(IPythonKernel):
     implementation = "rlmnb"
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # type: ignore[no-untyped-call]
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
 
@@ -29,6 +29,7 @@ class RlmnbKernel(IPythonKernel):
     def tracker(self) -> Tracker:
         """The tracker, made when the first cell is about to run."""
         if self._tracker is None:
+            assert self.shell is not None
             root = sessions_root()
             objects = os.environ.get("RLMNB_OBJECTS") or os.path.join(root, "objects")
             self._tracker = Tracker(
@@ -43,19 +44,19 @@ class RlmnbKernel(IPythonKernel):
         """Run a cell between two looks at what it may touch."""
         self._trace = None
         if silent:
-            return await super().do_execute(code, silent, *args, **options)
+            return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         tracker = self.tracker
         tracker.before(code)
         reply: dict[str, Any] = {}
         try:
-            reply = await super().do_execute(code, silent, *args, **options)
+            reply = await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
             return reply
         finally:
             self._trace = tracker.after(failed=reply.get("status") != "ok")
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Send the trace along with the reply."""
-        metadata = super().finish_metadata(parent, metadata, reply_content)
+        metadata = super().finish_metadata(parent, metadata, reply_content)  # type: ignore[no-untyped-call]
         if self._trace is not None:
             metadata["rlmnb"], self._trace = self._trace, None
         return metadata

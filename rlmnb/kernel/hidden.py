@@ -1,8 +1,8 @@
-"""State that no variable holds and cells rely on all the same: generators of chance, the working
-directory, the environment, the module path, the warnings filters.
+"""State that no variable holds and cells rely on all the same.
 
-Each is a pseudo-variable whose name begins with `$`. Those of chance count as read when they were
-used; the others as read by every cell, because any code may depend on them.
+Generators of chance, the working directory, the environment, the module path and the warnings
+filters: each is a pseudo-variable whose name begins with `$`. Those of chance count as read when
+they were used; the others as read by every cell, because any code may depend on them.
 """
 
 from __future__ import annotations

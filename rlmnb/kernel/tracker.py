@@ -277,9 +277,9 @@ class Tracker:
         if look.code is None:
             return
         for text in look.code.strings:
-            if 0 < len(text) < 1024 and "\0" not in text and "\n" not in text:
-                if os.path.isfile(text):
-                    self.watch.note(text)
+            plausible = 0 < len(text) < 1024 and "\0" not in text and "\n" not in text
+            if plausible and os.path.isfile(text):
+                self.watch.note(text)
 
     def _note_modules(self, look: _Look) -> None:
         """Count a local module as read by whoever can reach it, also when it was cached."""

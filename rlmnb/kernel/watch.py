@@ -75,7 +75,7 @@ class Watch:
             return None
         return name
 
-    def _opened(self, path: Any, mode: Any, flags: Any) -> None:
+    def _opened(self, path: Any, _mode: Any, flags: Any) -> None:
         name = self._mine(path)
         if name is None:
             return

@@ -49,11 +49,13 @@ def append(
     `cell` is a whole nbformat cell, or its fields: `source`, `type`, `output`, `dependencies` and
     the rest of a record. Safe from any number of processes at once.
     """
-    place = session if isinstance(session, Place) else place_of(session, root)
+    place = session if isinstance(session, Place) else place_of(os.fspath(session), root)
     whole = cells.complete(cell)
     _check_edges(place, whole)
 
     def make(seq: int) -> "dict[str, Any]":
+        if whole["id"]:
+            _check_edges(place, whole)  # once more: now nobody else can take the id
         return {"at": times.now(), "cell": cells.named(whole, _id_for(whole, seq)), "op": "append"}
 
     made = make(time.time_ns() // 1000)  # refuses an invalid cell before anything is written
@@ -186,8 +188,17 @@ def _parents(place: Place) -> "dict[str, tuple[str, ...]]":
     except (NotebookError, OSError):
         known, appended = [], -1
     pending = journal.entries_after(place.journal, appended)
-    known = known + [entry["cell"] for entry in pending if entry.get("op") == "append"]
+    if os.path.isdir(place.spill):
+        from rlmnb.store import spill
+
+        pending += [entry for _, entry in spill.waiting(place)]
+    known = known + [entry["cell"] for entry in pending if is_sound_append(entry)]
     return {str(cell.get("id")): _dependencies(cell) for cell in known}
+
+
+def is_sound_append(entry: "Entry") -> bool:
+    """Tell whether a journal entry brings a cell."""
+    return entry.get("op") == "append" and isinstance(entry.get("cell"), dict)
 
 
 def _dependencies(cell: "dict[str, Any]") -> "tuple[str, ...]":

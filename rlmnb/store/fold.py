@@ -6,9 +6,10 @@ canonical, lost its metadata, or an older cell changes, it is parsed and written
 
 import os
 
-from rlmnb.errors import NotebookError, SchemaError, StorageError
+from rlmnb.digest import output_hash
+from rlmnb.errors import InvalidCellError, NotebookError, SchemaError, StorageError
 from rlmnb.files import Lock, polls, read_at, remove_leftovers, write_all
-from rlmnb.format.nbjson import cell_text, source_of
+from rlmnb.format.nbjson import cell_text, check_cell, source_of
 from rlmnb.format.state import merged, new_state, notebook_metadata
 from rlmnb.format.version import SCHEMA
 from rlmnb.ids import is_nbformat_id, new_cell_id
@@ -92,8 +93,8 @@ def _reached(lock: Lock) -> int:
 
 def _begin(place: "Place") -> Folded:
     """Make a notebook that is missing from all that the journal has."""
-    entries = journal.all_entries(place.journal)
-    state = next((entry["state"] for entry in entries if entry.get("op") == "create"), None)
+    entries = sound_entries(place.journal, -1)
+    state = next((entry.get("state") for entry in entries if entry["op"] == "create"), None)
     if not isinstance(state, dict):
         state = new_state(place.session_id)
     new: dict[str, Any] = {
@@ -102,9 +103,34 @@ def _begin(place: "Place") -> Folded:
         "nbformat": 4,
         "nbformat_minor": 5,
     }
+    new["metadata"]["rlmnb"]["appended"] = 0
     apply(new, entries)
     notebook.write_new(place.notebook, new)
     return Folded(notebook.appended_of(new["metadata"]))
+
+
+def sound_entries(path: str, seq: int) -> "list[Entry]":
+    """Return the entries after this number that can be applied; doctor tells of the others.
+
+    An entry that cannot be would otherwise keep out all that come after it, for ever.
+    """
+    return [entry for entry in journal.entries_after(path, seq) if is_sound(entry)]
+
+
+def is_sound(entry: "Entry") -> bool:
+    """Tell whether an entry has what its kind needs."""
+    operation = entry.get("op")
+    if operation == "append":
+        try:
+            check_cell(entry["cell"])
+        except (InvalidCellError, KeyError, TypeError, AttributeError):
+            return False
+        return True
+    if operation == "update":
+        return isinstance(entry.get("record", {}), dict) and isinstance(entry.get("cell_id"), str)
+    return operation == "create" or (
+        operation == "state" and isinstance(entry.get("set", {}), dict)
+    )
 
 
 def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) -> "Folded | None":
@@ -112,17 +138,20 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
     if tail is None or tail.state is None or tail.appended < 0:
         return _fold_parsed(place, opened)
     _check_schema(tail.state, place.notebook)
-    entries = journal.entries_after(place.journal, tail.appended)
+    entries = sound_entries(place.journal, tail.appended)
     if not entries:
         return Folded(tail.appended)
     dropped = tail.appended < reached
-    added = {entry["cell"]["id"]: entry["cell"] for entry in entries if entry.get("op") == "append"}
-    simple = all(entry.get("op") != "update" or entry.get("cell_id") in added for entry in entries)
+    added: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if entry["op"] == "append":
+            added.setdefault(entry["cell"]["id"], entry["cell"])
+    simple = all(entry["op"] != "update" or entry.get("cell_id") in added for entry in entries)
     if not simple or (dropped and _any_present(opened.read(), added)):
         return _fold_parsed(place, opened)
     metadata = tail.metadata
     for entry in entries:
-        if entry.get("op") == "update":
+        if entry["op"] == "update":
             _update(added[entry["cell_id"]], entry)
         metadata = _with_state(metadata, entry)
     texts = [cell_text(cell) for cell in added.values()]
@@ -131,7 +160,7 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
     restored = tuple(
         entry["cell"]["id"]
         for entry in entries
-        if entry.get("op") == "append" and entry["seq"] <= reached
+        if entry["op"] == "append" and entry["seq"] <= reached
     )
     return Folded(entries[-1]["seq"], restored)
 
@@ -153,11 +182,12 @@ def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | Non
     if isinstance(state, dict):
         _check_schema(state, place.notebook)
     appended = notebook.appended_of(whole["metadata"])
-    if appended < 0:
-        appended = recover_metadata(place, whole)
-    entries = journal.entries_after(place.journal, appended)
-    if not entries and isinstance(state, dict) and notebook.appended_of({"rlmnb": state}) >= 0:
-        return Folded(appended)
+    if appended >= 0:
+        entries = sound_entries(place.journal, appended)
+        if not entries:
+            return Folded(appended)
+    else:
+        entries = recover_metadata(place, whole)
     before = {cell.get("id") for cell in whole["cells"]}
     apply(whole, entries)
     if not notebook.rewrite(opened, whole):
@@ -165,7 +195,7 @@ def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | Non
     restored = tuple(
         entry["cell"]["id"]
         for entry in entries[:-1]
-        if entry.get("op") == "append" and entry["cell"]["id"] not in before
+        if entry["op"] == "append" and entry["cell"]["id"] not in before
     )
     return Folded(notebook.appended_of(whole["metadata"]), restored)
 
@@ -175,11 +205,11 @@ def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
     give_ids(whole)
     by_id = {cell["id"]: cell for cell in whole["cells"]}
     for entry in entries:
-        if entry.get("op") == "append" and entry["cell"]["id"] not in by_id:
+        if entry["op"] == "append" and entry["cell"]["id"] not in by_id:
             cell = entry["cell"]
             whole["cells"].append(cell)
             by_id[cell["id"]] = cell
-        elif entry.get("op") == "update" and entry.get("cell_id") in by_id:
+        elif entry["op"] == "update" and entry.get("cell_id") in by_id:
             _update(by_id[entry["cell_id"]], entry)
         whole["metadata"] = _with_state(whole["metadata"], entry)
 
@@ -199,64 +229,95 @@ def give_ids(whole: "dict[str, Any]") -> None:
 def _update(cell: "dict[str, Any]", entry: "Entry") -> None:
     metadata = cell.setdefault("metadata", {})
     metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
+    metadata["rlmnb"] |= entry.get("replace") or {}
     for key in ("outputs", "execution_count"):
         if key in entry and cell.get("cell_type") == "code":
             cell[key] = entry[key]
 
 
+def changed(state: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
+    """Apply a change of state: what it sets, and the paths that it removes."""
+    result: dict[str, Any] = merged(state, entry.get("set") or {})
+    for path in entry.get("remove") or ():
+        place: Any = result
+        for key in path[:-1]:
+            place = place.get(key) if isinstance(place, dict) else None
+        if isinstance(place, dict):
+            place.pop(path[-1], None)
+    return result
+
+
 def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     state = metadata.get("rlmnb")
     state = dict(state) if isinstance(state, dict) else {}
-    if entry.get("op") == "state":
-        state = merged(state, entry.get("set") or {})
+    if entry["op"] == "state":
+        state = changed(state, entry)
     session = state.get("session")
     session = dict(session) if isinstance(session, dict) else {}
-    if "at" in entry and entry.get("op") != "create":
+    if "at" in entry and entry["op"] != "create":
         session["updated_at"] = entry["at"]
     return {**metadata, "rlmnb": {**state, "session": session, "appended": entry["seq"]}}
 
 
-def recover_metadata(place: "Place", whole: "dict[str, Any]") -> int:
-    """Give a notebook that lost its metadata what the journal knows; return how far it had got.
+def recover_metadata(place: "Place", whole: "dict[str, Any]") -> "list[Entry]":
+    """Give a notebook that lost its metadata what the journal knows; return what it has not got.
 
     Tools that strip metadata may change ids as well, so a cell is known by its id or, failing
-    that, by its source. Cells the journal has past the last known one were never in it.
+    that, by having both source and outputs of one that is missing. Whatever else the journal has
+    is put back, unless the index saw it gone: a deletion can be done again, a loss cannot.
     """
-    entries = journal.all_entries(place.journal)
+    entries = sound_entries(place.journal, -1)
     state: dict[str, Any] = {}
     for entry in entries:
-        if entry.get("op") == "create" and isinstance(entry.get("state"), dict):
+        if entry["op"] == "create" and isinstance(entry.get("state"), dict):
             state = entry["state"]
-        elif entry.get("op") == "state":
-            state = merged(state, entry.get("set") or {})
-    appends = [entry for entry in entries if entry.get("op") == "append"]
-    reached = max((_recognise(whole["cells"], appends)), default=-1)
+        elif entry["op"] == "state":
+            state = changed(state, entry)
+    appends = [entry for entry in entries if entry["op"] == "append"]
+    known = _recognise(whole["cells"], appends) | _seen_deleted(place, appends)
     present = whole["metadata"].get("rlmnb")
     whole["metadata"]["rlmnb"] = {
         **(state or new_state(place.session_id)),
         **(present if isinstance(present, dict) else {}),
-        "appended": max(reached, 0),
     }
-    return reached
+    return [entry for entry in entries if entry["op"] != "append" or entry["seq"] not in known]
 
 
-def _recognise(cells: "list[dict[str, Any]]", appends: "list[Entry]") -> "list[int]":
+def _seen_deleted(place: "Place", appends: "list[Entry]") -> "set[int]":
+    """Return the entries whose cells had been in the notebook and were gone at the last read."""
+    from rlmnb.store import index_file
+
+    index = index_file.load(place)
+    if index is None:
+        return set()
+    return {
+        entry["seq"]
+        for entry in appends
+        if entry["seq"] <= index["generation"] and entry["cell"]["id"] not in index["cells"]
+    }
+
+
+def _recognise(cells: "list[dict[str, Any]]", appends: "list[Entry]") -> "set[int]":
     by_id = {entry["cell"]["id"]: entry for entry in appends}
     present = {cell.get("id") for cell in cells}
-    by_source: dict[str, list[Entry]] = {}
+    by_content: dict[Any, list[Entry]] = {}
     for lost in reversed(appends):
         if lost["cell"]["id"] not in present:
-            by_source.setdefault(source_of(lost["cell"]), []).append(lost)
-    found = []
+            by_content.setdefault(_content(lost["cell"]), []).append(lost)
+    found = set()
     for cell in cells:
         entry: Entry | None = by_id.get(str(cell.get("id")))
-        if entry is None and (same := by_source.get(source_of(cell))):
+        if entry is None and (same := by_content.get(_content(cell))):
             entry = same.pop()
             cell["id"] = entry["cell"]["id"]
         if entry is None:
             continue
-        found.append(int(entry["seq"]))
+        found.add(int(entry["seq"]))
         record = entry["cell"]["metadata"].get("rlmnb")
         if record is not None:
-            cell.setdefault("metadata", {}).setdefault("rlmnb", record)
+            cell["metadata"].setdefault("rlmnb", record)
     return found
+
+
+def _content(cell: "dict[str, Any]") -> "tuple[object, ...]":
+    return cell.get("cell_type"), source_of(cell), output_hash(cell.get("outputs") or [])

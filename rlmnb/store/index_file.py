@@ -64,7 +64,9 @@ class Entries(Mapping[str, dict[str, Any]]):
 
 def line_of(entry: Mapping[str, Any]) -> str:
     """Return the JSON text of one entry."""
-    return json.dumps(entry, ensure_ascii=False, sort_keys=True, check_circular=False)
+    text = json.dumps(entry, ensure_ascii=False, sort_keys=True, check_circular=False)
+    # A lone surrogate is written as its escape, on disk and here alike.
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def as_entries(cells: Mapping[str, Mapping[str, Any]]) -> Entries:

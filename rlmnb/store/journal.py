@@ -16,6 +16,7 @@ from rlmnb.files import (
     remove,
     storage_error,
 )
+from rlmnb.ids import new_cell_id
 from rlmnb.jsontext import compact, loads, to_bytes
 
 TYPE_CHECKING = False
@@ -149,7 +150,7 @@ def write(
         for _, entry in waiting:
             if not _holds(lock.descriptor, entry):
                 seq += 1
-                data += _line(seq, entry)
+                data += _line(seq, _with_free_id(lock.descriptor, entry, seq))
         if make is not None:
             seq += 1
             data += _line(seq, make(seq))
@@ -195,6 +196,13 @@ def _waiting(place: "Place", *, everywhere: bool) -> "list[tuple[str, Entry]]":
 
 def _holds(descriptor: int, entry: "Entry") -> bool:
     """Tell whether a spilled entry got in before whoever took it in could remove it."""
-    cell_id = (entry.get("cell") or {}).get("id") or entry.get("cell_id")
-    needle = to_bytes(compact({"id": cell_id})[1:-1])
-    return bool(cell_id) and needle in read_all(descriptor)
+    return to_bytes(compact(entry)[1:]) in read_all(descriptor)
+
+
+def _with_free_id(descriptor: int, entry: "Entry", seq: int) -> "Entry":
+    """Give a spilled cell another id if its own was taken meanwhile: both were acknowledged."""
+    cell = entry.get("cell")
+    if not isinstance(cell, dict):
+        return entry
+    taken = to_bytes(compact({"id": cell.get("id")})[1:-1]) in read_all(descriptor)
+    return {**entry, "cell": {**cell, "id": new_cell_id(seq)}} if taken else entry

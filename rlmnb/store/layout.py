@@ -3,7 +3,7 @@
 import os
 
 from rlmnb.files import make_directory, refuse_link, write_atomic
-from rlmnb.ids import SessionId, check_session_id
+from rlmnb.ids import RESERVED, SessionId, check_session_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def _name_from(file_name: str) -> SessionId:
     plain = "".join(
         letter if letter.isascii() and letter.isalnum() else "-" for letter in stem
     ).strip("-")
-    return check_session_id((plain or "notebook")[:128] + ("-nb" if plain in ("current",) else ""))
+    name = (plain or "notebook")[:100]
+    return check_session_id(f"{name}-notebook" if name.lower() in RESERVED else name)
 
 
 def looks_like_path(target: str) -> bool:

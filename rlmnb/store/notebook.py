@@ -34,6 +34,7 @@ _WINDOW = 1 << 15
 # A save in place takes JupyterLab a third of a second for a few megabytes.
 SAVE_PATIENCE = 2.0
 _SAVE_TAKES = 5.0
+_LOST_SAVE_PATIENCE = 15.0
 _LIMIT = 1 << 52
 
 
@@ -133,7 +134,11 @@ def _find_tail(read: "Callable[[int, int], bytes]", size: int) -> "Tail | None":
         start = max(0, size - window)
         block = read(start, size - start)
         at = block.rfind(_END_OF_CELLS)
-        if at >= 0:
+        # The last key of the last cell is its source; otherwise this is the end of another list.
+        last_key = block.rfind(b'\n   "', 0, at) if at >= 0 else -1
+        if at >= 0 and last_key >= 0:
+            if not block.startswith(b'\n   "source": ', last_key):
+                return None
             return _parsed_tail(block[at + len(b"\n ],\n") :], start + at, empty=False)
         if start == 0:
             return None
@@ -196,7 +201,27 @@ def checked(notebook: "Any", path: str) -> "dict[str, Any]":
         raise NotebookError(f"{path}: its cells are not a list of objects")
     if not isinstance(notebook.setdefault("metadata", {}), dict):
         raise NotebookError(f"{path}: its metadata is not an object")
+    for cell in cells:
+        _mend(cell)
     return notebook
+
+
+def _mend(cell: "dict[str, Any]") -> None:
+    """Give a cell the shape that every reader relies on, where a hand has broken it."""
+    if not isinstance(cell.get("metadata"), dict):
+        cell["metadata"] = {}
+    if not isinstance(cell.get("id", ""), str):
+        del cell["id"]
+    source = cell.get("source")
+    if not isinstance(source, str | list) or not all(isinstance(line, str) for line in source):
+        cell["source"] = ""
+    outputs = cell.get("outputs")
+    if cell.get("cell_type") == "code" and not (
+        isinstance(outputs, list) and all(isinstance(output, dict) for output in outputs)
+    ):
+        cell["outputs"] = []
+    if "attachments" in cell and not isinstance(cell["attachments"], dict):
+        del cell["attachments"]
 
 
 def read_whole(path: str, patience: float = SAVE_PATIENCE) -> "dict[str, Any]":
@@ -267,7 +292,7 @@ def _replace(opened: OpenNotebook, write: "Callable[[Replacement], None]") -> bo
 
 
 def _bring_back(opened: OpenNotebook) -> None:
-    for _ in polls(SAVE_PATIENCE):
+    for _ in polls(_LOST_SAVE_PATIENCE):
         data = opened.read()
         try:
             parse(data, opened.path)

@@ -16,6 +16,7 @@ from rlmnb.files import (
     read_bytes,
     refuse_link,
     remove,
+    rename,
     write_atomic,
 )
 from rlmnb.ids import Digest
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 # Below this a row is cheaper than a file of its own, in time and in blocks.
 SMALL = 16 * 1024
 _BUSY_SECONDS = 30.0
+# Bytes that are there already are in use again, and damaged ones are mended.
+_PUT = """
+INSERT INTO object VALUES (?, ?, ?)
+ON CONFLICT (digest) DO UPDATE SET bytes = excluded.bytes, stored_at = excluded.stored_at
+"""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS object (
     digest TEXT PRIMARY KEY,
@@ -51,7 +57,9 @@ class Objects:
             return self.put_many([data])[0]
         name = digest.of_bytes(data)
         path = self._path(name)
-        if not self._whole(path, len(data)):
+        if self._same(path, data):
+            os.utime(path)  # in use again, so not to be pruned for a while
+        else:
             self._prepare(os.path.dirname(path))
             write_atomic(path, data)
         return name
@@ -69,7 +77,7 @@ class Objects:
             rows.append((names[-1], data, moment))
         if rows:
             with self._open() as database:
-                database.executemany("INSERT OR IGNORE INTO object VALUES (?, ?, ?)", rows)
+                database.executemany(_PUT, rows)
         return names
 
     def get(self, name: str) -> bytes:
@@ -111,15 +119,22 @@ class Objects:
         """Read every object and return those whose bytes are not what their digest says."""
         return [name for name in self.sizes() if not self._sound(name)]
 
-    def drop(self, names: "Iterable[Digest]") -> None:
-        """Remove objects for good and give their disk space back."""
+    def drop(self, names: "Iterable[Digest]", *, older_than: "float | None" = None) -> None:
+        """Remove objects for good and give their disk space back.
+
+        With `older_than`, one that was put again after that moment stays: it is in use.
+        """
         names = list(names)
+        limit = time.time() + 1 if older_than is None else older_than
         for name in names:
-            remove(self._path(name))
+            path = self._path(name)
+            if os.path.exists(path) and os.stat(path).st_mtime < limit:
+                remove(path)
         if os.path.exists(self._database):
             with self._open() as database:
                 database.executemany(
-                    "DELETE FROM object WHERE digest = ?", [(name,) for name in names]
+                    "DELETE FROM object WHERE digest = ? AND stored_at < ?",
+                    [(name, limit) for name in names],
                 )
             with self._open() as database:
                 database.execute("VACUUM")
@@ -149,16 +164,18 @@ class Objects:
                     yield name, path
 
     @staticmethod
-    def _whole(path: str, size: int) -> bool:
-        """Tell whether a file of the right size is there; a damaged one is written again."""
+    def _same(path: str, data: bytes) -> bool:
+        """Tell whether these very bytes are there; damaged ones are written again."""
         try:
-            descriptor = open_regular(path)
+            return read_bytes(path) == data
         except FileNotFoundError:
             return False
-        try:
-            return os.fstat(descriptor).st_size == size
-        finally:
-            os.close(descriptor)
+
+    def set_aside(self) -> str:
+        """Move a database that cannot be read out of the way; say where."""
+        aside = f"{self._database}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
+        rename(self._database, aside)
+        return f"moved to {aside}; small objects in it are lost unless SQLite can recover them"
 
     def _prepare(self, directory: str) -> None:
         refuse_link(self.directory)

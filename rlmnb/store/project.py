@@ -14,10 +14,18 @@ _LIMIT = 1 << 20
 
 def _read(*parts: str) -> str:
     try:
-        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
-            return file.read(_LIMIT)
+        # A pipe in the place of one of git's files would hold us up for ever.
+        descriptor = os.open(os.path.join(*parts), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return ""
+    try:
+        if (os.fstat(descriptor).st_mode & 0o170000) != 0o100000:
+            return ""
+        return os.read(descriptor, _LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def _upwards(path: str) -> "Iterator[str]":

@@ -6,43 +6,54 @@ import os
 import time
 from typing import Any
 
-from rlmnb.errors import NotebookError
+from rlmnb.errors import InvalidCellError, NotebookError
 from rlmnb.files import Lock, open_regular, read_bytes, rename
+from rlmnb.format.nbjson import check_cell
 from rlmnb.format.state import notebook_metadata
 from rlmnb.jsontext import loads, scan_value
-from rlmnb.store import fold, journal, notebook
+from rlmnb.store import fold, notebook
 from rlmnb.store.layout import Place
 
 
 def salvage(data: bytes) -> dict[str, Any]:
-    """Return a notebook of every cell that can still be read, whatever follows them."""
+    """Return a notebook of every cell that can still be read, whatever stands between them."""
     text = data.decode("utf-8", "replace")
     try:
-        whole = loads(text)
-        return notebook.checked(whole, "salvaged")
+        whole = notebook.checked(loads(text), "salvaged")
     except (ValueError, RecursionError, NotebookError):
-        pass
+        whole = {"cells": _readable_cells(text), "metadata": {}, "nbformat_minor": 5}
+    whole["nbformat"] = 4
+    return whole
+
+
+def _readable_cells(text: str) -> list[dict[str, Any]]:
     cells = []
     at = text.find('"cells"')
-    at = text.find("[", at) if at >= 0 else -1
+    at = text.find("{", at) if at >= 0 else -1
     while at >= 0:
-        start = _next_object(text, at + 1)
-        if start < 0:
-            break
         try:
-            cell, at = scan_value(text, start)
+            cell, end = scan_value(text, at)
         except (ValueError, RecursionError):
-            break
+            # Cut short, or too deep: the next cell begins where one begins in canonical form.
+            following = text.find("\n  {\n", at + 1)
+            at = following + 3 if following >= 0 else -1
+            continue
         if isinstance(cell, dict) and cell.get("cell_type") in ("code", "markdown", "raw"):
             cells.append(cell)
-        at -= 1
-    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        while end < len(text) and text[end] in " \t\r\n,":
+            end += 1
+        at = end if end < len(text) and text[end] == "{" else -1
+    whole = {"nbformat": 4, "cells": cells, "metadata": {}}
+    found: list[dict[str, Any]] = notebook.checked(whole, "salvaged")["cells"]
+    return [cell for cell in found if _is_valid(cell)]
 
 
-def _next_object(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n,":
-        at += 1
-    return at if at < len(text) and text[at] == "{" else -1
+def _is_valid(cell: dict[str, Any]) -> bool:
+    try:
+        check_cell({"id": "x", **cell} if "id" not in cell else cell)
+    except InvalidCellError:
+        return False
+    return True
 
 
 def is_broken(place: Place) -> str | None:
@@ -56,28 +67,40 @@ def is_broken(place: Place) -> str | None:
     return None
 
 
+def can_repair(place: Place) -> bool:
+    """Tell whether a broken notebook is ours to repair: another format's is its owner's choice."""
+    if not place.plain:
+        return True
+    try:
+        whole = loads(read_bytes(place.notebook))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return not (isinstance(whole, dict) and whole.get("nbformat", 4) != 4)
+
+
 def repair(place: Place) -> str:
     """Put a readable notebook in place of a broken one, which is kept; say what was done."""
+    place.prepare()
     with Lock(place.lock, timeout=5.0):
-        if not os.path.lexists(place.notebook):
-            aside, saved = None, salvage(b"")
-        else:
-            saved = salvage(read_bytes(place.notebook))
-            aside = f"{place.notebook}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
+        missing = not os.path.lexists(place.notebook)
+        saved = salvage(b"" if missing else read_bytes(place.notebook))
         found = len(saved["cells"])
-        entries = journal.all_entries(place.journal)
-        if not found and not any(entry.get("op") == "append" for entry in entries):
+        entries = fold.sound_entries(place.journal, -1)
+        if not found and not entries:
             raise NotebookError(
                 f"{place.notebook}: no cell of it can be read, and its journal has none either"
             )
-        known = saved["metadata"].get("rlmnb")
         reached = notebook.appended_of(saved["metadata"])
         if reached < 0:
-            reached = fold.recover_metadata(place, saved)
-        fresh = notebook_metadata(known if isinstance(known, dict) else {}, 0)
-        saved["metadata"] = {**fresh, **saved["metadata"]}
-        fold.apply(saved, [entry for entry in entries if entry["seq"] > reached])
-        if aside is not None:
+            entries = fold.recover_metadata(place, saved)
+        else:
+            entries = [entry for entry in entries if entry["seq"] > reached]
+        state = saved["metadata"].get("rlmnb", {})
+        saved["metadata"] = {**notebook_metadata(state, max(reached, 0)), **saved["metadata"]}
+        fold.apply(saved, entries)
+        aside = None
+        if not missing:
+            aside = f"{place.notebook}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
             rename(place.notebook, aside)
         notebook.write_new(place.notebook, saved)
     put_back = len(saved["cells"]) - found

@@ -9,7 +9,7 @@ from typing import Any
 from rlmnb.errors import (
     AmbiguousSessionError,
     InvalidNameError,
-    NotebookError,
+    RlmnbError,
     SessionNotFoundError,
 )
 from rlmnb.files import point_link
@@ -45,19 +45,22 @@ def all_places(root: str) -> list[Place]:
 
 def state_of(place: Place) -> dict[str, Any]:
     """Return a session's state: from the end of its notebook, else from its journal."""
-    tail = notebook.peek_tail(place.notebook)
-    if tail is not None and tail.state is not None:
-        return tail.state
     try:
+        tail = notebook.peek_tail(place.notebook)
+        if tail is not None and tail.state is not None:
+            return tail.state
         whole = notebook.read_whole(place.notebook, patience=0)
         state = whole["metadata"].get("rlmnb")
         if isinstance(state, dict):
             return state
-    except (OSError, NotebookError):
+    except (OSError, RlmnbError):
+        pass  # one session that cannot be read must not hide the others
+    try:
+        for entry in journal.all_entries(place.journal)[:1]:
+            if isinstance(entry.get("state"), dict):
+                return dict(entry["state"])
+    except (OSError, RlmnbError):
         pass
-    for entry in journal.all_entries(place.journal)[:1]:
-        if isinstance(entry.get("state"), dict):
-            return dict(entry["state"])
     return {}
 
 

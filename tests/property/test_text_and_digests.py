@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rlmnb import digest, jsontext
 from rlmnb.format import migrations, nbjson, state
 from rlmnb.format.version import SCHEMA
+from rlmnb.store import fold
 from tests.property.strategies import json_values, notebooks, text
 
 
@@ -38,6 +39,24 @@ def test_our_reader_refuses_what_the_standard_librarys_refuses(doubtful):
     except ValueError:
         found = ValueError
     assert found == expected or (found != found and expected != expected)
+
+
+BROKEN = ['{"a', '{"a":', '{"a":1', "[1,", '["x', "{1:2}", '"\\u12"', '{"a" 1}', "", "nul", "[1 2]"]
+
+
+def test_broken_json_is_a_value_error_also_where_json_was_never_imported():
+    code = (
+        "import sys; from rlmnb import jsontext\n"
+        f"for text in {BROKEN!r}:\n"
+        "    try: jsontext.loads(text)\n"
+        "    except ValueError: continue\n"
+        "    print('accepted', text)\n"
+        "print('json' in sys.modules)\n"
+    )
+    repository = os.path.dirname(os.path.dirname(jsontext.__file__))
+    code = f"import sys; sys.path.insert(0, {repository!r})\n" + code
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 @given(st.text(max_size=20))
@@ -109,7 +128,7 @@ def test_migrating_the_latest_version_is_the_identity(body):
 
 
 objects = st.recursive(
-    st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3),
+    st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 3), max_size=3),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner | st.integers(0, 3), max_size=3),
     max_leaves=8,
 )
@@ -117,4 +136,4 @@ objects = st.recursive(
 
 @given(objects, objects)
 def test_a_difference_takes_one_object_to_the_other(old, new):
-    assert state.merged(old, state.difference(old, new)) == new
+    assert fold.changed(old, {"op": "state", **state.difference(old, new)}) == new

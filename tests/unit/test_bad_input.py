@@ -67,6 +67,8 @@ def test_a_truncated_notebook_keeps_a_persons_edits_that_can_still_be_read(share
     notebook["cells"][0]["source"] = ["edited = True"]
     del notebook["cells"][1]
     text = (nbformat.writes(nbformat.from_dict(notebook)) + "\n").encode()
+    notebook_of("demo").write_bytes(text)
+    Session.open("demo")  # so that the deletion has been seen
     break_notebook(text[: int(len(text) * share)])
     assert run("doctor", "demo", "--fix").returncode == 0
     assert_valid(notebook_of("demo"))

@@ -15,6 +15,7 @@ from rlmnb.format import cells, legacy, migrations, schema, state, status
 from rlmnb.format.record import CellRecord
 from rlmnb.format.session import SessionState
 from rlmnb.format.version import SCHEMA
+from rlmnb.store import fold
 from tests.conftest import append_many, notebook_of, read, save_like_lab
 
 HASH = "sha256:" + "0" * 64
@@ -228,5 +229,5 @@ def test_legacy_types_have_the_field_names_importers_know():
 def test_a_merge_patch_takes_one_state_to_the_other():
     old = {"a": 1, "b": {"c": 2, "d": 3}, "e": [1]}
     new = {"a": 1, "b": {"c": 5}, "f": {"g": 1}}
-    patch = state.difference(copy.deepcopy(old), new)
-    assert state.merged(old, patch) == new
+    change = {"op": "state", **state.difference(copy.deepcopy(old), new)}
+    assert fold.changed(old, change) == new

@@ -69,7 +69,7 @@ def test_a_field_set_back_to_nothing_is_removed():
     session = Session.create("demo", title="t")
     session.state.session.title = None
     session.save()
-    assert "title" not in read("demo")["metadata"]["rlmnb"]["session"]
+    assert read("demo")["metadata"]["rlmnb"]["session"]["title"] is None
 
 
 def test_creating_twice_gives_the_same_session():
