@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmnb.errors import NotebookError
-from rlmnb.graph.changes import Finding, changes_between
+from rlmnb.graph.changes import Finding, arrivals, changes_between
 from rlmnb.graph.facts import facts_of
-from rlmnb.graph.index import Index, extend, link, unlinked
+from rlmnb.graph.index import Index, extend, link
 from rlmnb.jsontext import loads
 from rlmnb.store import index_file, journal, notebook
 from rlmnb.store.fold import Folded, fold
@@ -66,12 +66,15 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
             if keep:
                 index_file.settle(place)
             return Reading(old, folded=folded)
-    index = _extended(place, old, data, status) if old is not None else None
-    if index is None:
+    grown = _extended(place, old, data, status) if old is not None else None
+    if grown is not None:
+        index, findings = grown
+    else:
         index = rebuild(place, old)
+        findings = changes_between(old, index)
     if keep:
         index_file.save(place, index)
-    return Reading(index, tuple(changes_between(old, index)), folded)
+    return Reading(index, tuple(findings), folded)
 
 
 def _read(place: Place) -> tuple[bytes, os.stat_result]:
@@ -109,8 +112,13 @@ def _about(
     }
 
 
-def _extended(place: Place, old: Index, data: bytes, status: os.stat_result) -> Index | None:
-    """Return the old index with the cells that were appended since, or None if more has changed."""
+def _extended(
+    place: Place, old: Index, data: bytes, status: os.stat_result
+) -> tuple[Index, list[Finding]] | None:
+    """Return the old index with the cells that were added at its end since, and who added them.
+
+    None if more than that has changed.
+    """
     end = old["notebook"].get("cells_end")
     if not isinstance(end, int) or len(data) <= end:
         return None
@@ -130,9 +138,10 @@ def _extended(place: Place, old: Index, data: bytes, status: os.stat_result) -> 
     about = _about(place, tail.metadata, data, status, tail.cells_end)
     grown = extend(old, facts, about)
     if grown is None:
-        return stored(link(unlinked(old["cells"].values()) + facts, about))
+        return None
     index, changed = grown
-    return {**index, "cells": old["cells"].with_changes(changed)}
+    new = [changed[fact["cell_id"]] for fact in facts]
+    return {**index, "cells": old["cells"].with_changes(changed)}, arrivals(new)
 
 
 def stored(index: Index) -> Index:

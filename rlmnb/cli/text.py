@@ -29,7 +29,7 @@ def print_lines_as_json(lines: Iterable[str]) -> None:
 
 def _unicode() -> bool:
     """Tell whether standard output can take any character."""
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
 
 
 class Painted(str):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from rlmnb.graph.facts import NEW
 from rlmnb.graph.index import Index
@@ -28,9 +30,9 @@ def changes_between(old: Index | None, new: Index) -> list[Finding]:
     for cell_id, entry in cells.items():
         if cell_id in before or (old is None and entry["status"] == NEW and "was" not in entry):
             continue  # at first sight, a person's own cells are no news
-        if text := _arrival(entry):
-            findings.append(Finding(text[0], cell_id, text[1]))
-            if text[0] == "renamed":
+        if found := _arrival(entry):
+            findings.append(found)
+            if found.kind == "renamed":
                 renamed.add(entry["was"])
     findings += [
         Finding("deleted", cell_id, "was deleted")
@@ -55,15 +57,22 @@ def changes_between(old: Index | None, new: Index) -> list[Finding]:
     ]
 
 
-def _arrival(entry: dict[str, str]) -> tuple[str, str] | None:
+def arrivals(entries: Iterable[dict[str, Any]]) -> list[Finding]:
+    """Say which of these cells, all of them new, did not come from an agent."""
+    return [found for entry in entries if (found := _arrival(entry))]
+
+
+def _arrival(entry: dict[str, Any]) -> Finding | None:
+    cell_id = entry["cell_id"]
     if "duplicate_of" in entry:
-        return "duplicate", f"had the id of another cell, {entry['duplicate_of']}"
+        return Finding("duplicate", cell_id, f"had the id of {entry['duplicate_of']}")
     if "copy_of" in entry:
-        return "copied", f"was copied or split from {entry['copy_of']}"
+        return Finding("copied", cell_id, f"was copied or split from {entry['copy_of']}")
     if "was" in entry:
-        return "renamed", f"was {entry['was']} before another tool changed its id"
+        changed = "before another tool changed its id"
+        return Finding("renamed", cell_id, f"was {entry['was']} {changed}")
     if entry["status"] == NEW:
-        return "added", "was added by hand"
+        return Finding("added", cell_id, "was added by hand")
     return None
 
 

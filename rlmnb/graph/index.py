@@ -12,15 +12,9 @@ from rlmnb.graph.facts import NEW, Facts, derived_id
 from rlmnb.ids import CellId
 
 Index = dict[str, Any]
-_LINKED = ("number", "dependencies", "dependents", "reasons", "missing", "below", "copy_of")
 _STORY = ("markdown", "raw")
 _FINISHED = frozenset({"completed", "promoted"})
 _ODD = frozenset({"edited", "problem", "missing", "below"})
-
-
-def unlinked(entries: Iterable[Facts]) -> list[Facts]:
-    """Return the facts of entries that were linked before, to be linked again with others."""
-    return [{key: value for key, value in entry.items() if key not in _LINKED} for entry in entries]
 
 
 def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:

@@ -11,7 +11,7 @@ from rlmnb.format.edges import find_path
 from rlmnb.graph.changes import changes_between
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.freshness import find_stale
-from rlmnb.graph.index import Index, downstream, extend, link, unlinked, upstream
+from rlmnb.graph.index import Index, downstream, extend, link, upstream
 from tests.property.strategies import dags
 
 
@@ -103,14 +103,6 @@ def test_a_graph_of_any_shape_has_an_order_of_all_its_cells_and_true_cycles(grap
         find_path(graph[node], node, lambda each: graph[each]) is not None for node in range(6)
     )
     assert bool(index["cycles_detected"]) == cyclic
-
-
-@given(dags(), st.integers(0, 12))
-def test_an_index_that_grew_equals_one_made_at_once(graph, cut):
-    made = [cell(number, parents) for number, parents in enumerate(graph)]
-    facts = [facts_of(each, number) for number, each in enumerate(made)]
-    grown = link(unlinked(link(facts[:cut], {})["cells"].values()) + facts[cut:], {})
-    assert grown == link(facts, {})
 
 
 SOURCES = ["x = 1", "y = x", "print(y)", "exec('z')", "f()", "x += y", "this is no python"]
