@@ -3,7 +3,7 @@
 import os
 import time
 
-from rlmnb.ids import Digest
+from rlmnb.ids import CellId, Digest, spread_id
 from rlmnb.jsontext import compact, portable
 
 TYPE_CHECKING = False
@@ -173,6 +173,11 @@ def context_hash(record: "Mapping[str, Any]") -> Digest:
             "source": record.get("source_hash"),
         }
     )
+
+
+def derived_id(*parts: str) -> CellId:
+    """Make an id for a cell that has none of its own, the same at every read."""
+    return spread_id(of_value(list(parts)))
 
 
 def frame_id(parent_id: "str | None", source: str, context: Digest) -> str:

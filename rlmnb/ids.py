@@ -79,6 +79,6 @@ def new_cell_id(seq: int) -> CellId:
     return CellId("cell_" + base36(int.from_bytes(os.urandom(8), "big"), 4) + base36(seq, 4))
 
 
-def short(session_id: str) -> str:
-    """Shorten a session id for display; the whole one is what is stored."""
-    return session_id[:8]
+def spread_id(digest: str) -> CellId:
+    """Make an id for a cell that has none of its own, from a digest: the same at every read."""
+    return CellId("cell_" + base36(int(digest[7:39], 16), 8))

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.digest import derived_id
 from rlmnb.errors import SchemaError
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.names import names_of
-from rlmnb.ids import base36, is_nbformat_id
+from rlmnb.ids import is_nbformat_id
 
 Facts = dict[str, Any]
 NEW = "new"
@@ -51,11 +52,6 @@ def _id_of(cell: dict[str, Any], number: int, source_hash: str) -> str:
     if is_nbformat_id(cell_id):
         return str(cell_id)
     return derived_id("without id", str(number), source_hash)
-
-
-def derived_id(*parts: str) -> str:
-    """Make an id for a cell that has none of its own, the same at every read."""
-    return "cell_" + base36(int(digest.of_value(list(parts))[7:39], 16), 8)
 
 
 def _title(source: str) -> str:

@@ -7,8 +7,9 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rlmnb.digest import derived_id
 from rlmnb.format.version import INDEX
-from rlmnb.graph.facts import NEW, Facts, derived_id
+from rlmnb.graph.facts import NEW, Facts
 from rlmnb.ids import CellId
 
 Index = dict[str, Any]

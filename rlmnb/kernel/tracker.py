@@ -374,10 +374,53 @@ class Tracker:
             self.groups[name] = group
 
 
+class _Dormant(ast.NodeTransformer):
+    """Empties functions that a cell defines and does not call: their bodies do not run in it."""
+
+    def __init__(self, loaded: set[str]) -> None:
+        self._loaded = loaded
+
+    def _function(self, node: Any) -> Any:
+        if not node.decorator_list and node.name not in self._loaded:
+            node.body = [ast.copy_location(ast.Pass(), node)]
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815 - ast's own names
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        if node.name not in self._loaded and not node.decorator_list and not node.keywords:
+            inside = {
+                each.id
+                for part in node.body
+                if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+                for each in ast.walk(part)
+                if isinstance(each, ast.Name)
+            }
+            inner = _Dormant(inside)
+            node.body = [inner.visit(part) for part in node.body]
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        return node
+
+
+def _without_dormant(tree: ast.Module) -> ast.Module:
+    """Return a cell's code without the bodies of functions that cannot run while it does."""
+    loaded: set[str] = set()
+    for statement in tree.body:
+        named = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        own = statement.name if named else None
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != own:
+                loaded.add(node.id)
+    tree.body = [_Dormant(loaded).visit(statement) for statement in tree.body]
+    return tree
+
+
 def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None:
     """Return the names in a cell's code, None if it does not compile and so does nothing."""
     try:
-        tree = ast.parse(transform(source))
+        tree = _without_dormant(ast.parse(transform(source)))
         code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

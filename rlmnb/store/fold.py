@@ -6,13 +6,13 @@ canonical, lost its metadata, or an older cell changes, it is parsed and written
 
 import os
 
-from rlmnb.digest import output_hash
+from rlmnb.digest import derived_id, output_hash, source_hash
 from rlmnb.errors import InvalidCellError, NotebookError, SchemaError, StorageError
 from rlmnb.files import Lock, polls, read_at, remove_leftovers, write_all
 from rlmnb.format.nbjson import cell_text, check_cell, source_of
 from rlmnb.format.state import merged, new_state, notebook_metadata
 from rlmnb.format.version import SCHEMA
-from rlmnb.ids import is_nbformat_id, new_cell_id
+from rlmnb.ids import is_nbformat_id
 from rlmnb.store import journal, notebook
 
 TYPE_CHECKING = False
@@ -215,13 +215,23 @@ def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
 
 
 def give_ids(whole: "dict[str, Any]") -> None:
-    """Bring a notebook to nbformat 4.5: every cell has an id that nbformat takes, and its own."""
-    seen: set[str] = set()
+    """Bring a notebook to nbformat 4.5: every cell has an id that nbformat takes, and its own.
+
+    The ids are those that the index gives such cells.
+    """
     for number, cell in enumerate(whole["cells"]):
-        cell_id = cell.get("id")
-        if not is_nbformat_id(cell_id) or cell_id in seen:
-            cell["id"] = cell_id = new_cell_id(number)
-        seen.add(str(cell_id))
+        if not is_nbformat_id(cell.get("id")):
+            cell["id"] = derived_id("without id", str(number), source_hash(source_of(cell)))
+    taken = {cell["id"] for cell in whole["cells"]}
+    seen: set[str] = set()
+    for cell in whole["cells"]:
+        if cell["id"] in seen:
+            occurrence = 1
+            while (new := derived_id("duplicate", cell["id"], str(occurrence))) in taken:
+                occurrence += 1
+            cell["id"] = new
+            taken.add(new)
+        seen.add(cell["id"])
     minor = whole.get("nbformat_minor")
     whole["nbformat_minor"] = minor if isinstance(minor, int) and minor > 5 else 5
 

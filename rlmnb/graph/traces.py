@@ -1,0 +1,237 @@
+"""Freshness by traces: a cell holds while everything it read is what it read then.
+
+Going down the notebook, a symbolic environment maps each variable to the version that the cells
+above give it. No value is needed for that, so nothing is run and nothing is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlmnb.digest import MISSING
+from rlmnb.graph.code import code_hash
+from rlmnb.graph.names import names_of
+
+ABSENT, INITIAL = "absent", "initial"
+Version = dict[str, Any]
+Run = dict[str, Any]
+FileNow = Callable[[str, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCell:
+    """A code cell and what is known of its last run."""
+
+    cell_id: str
+    source: str
+    source_hash: str
+    run: Run | None
+    recorded: bool
+    tags: frozenset[str] = frozenset()
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """In the place of a version: this cell will run, and what it leaves is not known."""
+
+    cell_id: str
+
+
+@dataclass
+class Environment:
+    """Which version of each variable and file the cells so far have left."""
+
+    names: dict[str, Version | Changing] = field(default_factory=dict)
+    producers: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def own(self, name: str) -> str | Changing:
+        """Return the digest of one variable."""
+        version = self.names.get(name)
+        if version is None:
+            return INITIAL if name.startswith("$") else ABSENT
+        return version if isinstance(version, Changing) else str(version["own"][name])
+
+    def together(self, names: list[str]) -> str | Changing:
+        """Return the digest of variables that share objects, empty if they do not."""
+        found = [self.names.get(name) for name in names]
+        for version in found:
+            if isinstance(version, Changing):
+                return version
+        digests = {version["digest"] for version in found if isinstance(version, dict)}
+        shared = len(digests) == 1 and None not in found
+        return str(digests.pop()) if shared else ""
+
+    def apply(self, cell_id: str, run: Run) -> None:
+        """Take in what a cell left."""
+        for name in run["deleted"]:
+            self._drop(name)
+        for version in run["writes"]:
+            for name in version["names"]:
+                self._drop(name)
+            for name in version["names"]:
+                self.names[name] = version
+                self.producers[name] = cell_id
+        for path, version in run["files_written"].items():
+            self.files[path] = version["hash"]
+
+    def _drop(self, name: str) -> None:
+        self.names.pop(name, None)
+        self.producers.pop(name, None)
+
+    def change(self, cell_id: str, names: Iterable[str]) -> None:
+        """Mark what a cell that will run may leave."""
+        for name in names:
+            self.names[name] = Changing(cell_id)
+            self.producers[name] = cell_id
+
+
+def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
+    """Say why a cell no longer holds, nothing if it does."""
+    if not cell.source.strip() or "rlmnb:pinned" in cell.tags or "skip-execution" in cell.tags:
+        return []
+    if "rlmnb:always" in cell.tags:
+        return ["is tagged rlmnb:always"]
+    run = cell.run
+    if run is None:
+        return _causes_without_run(cell, env)
+    causes = []
+    if run["text"] != cell.source_hash and run["code"] != code_hash(cell.source):
+        causes.append("source edited")
+    if run["failed"] and "raises-exception" not in cell.tags:
+        causes.append("failed when it last ran")
+    if run["python"] != files.python:
+        causes.append(f"ran in Python {run['python']}, this is {files.python}")
+    causes += _read_causes(run, env)
+    return causes + files.causes(cell, run, env)
+
+
+def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
+    if not cell.recorded:
+        return ["has not been run by rlmnb"]
+    found = []
+    for name in names_of(cell.source).reads:
+        version = env.names.get(name)
+        if isinstance(version, Changing):
+            found.append(f"{name} from {version.cell_id} changes")
+    return found
+
+
+def _read_causes(run: Run, env: Environment) -> list[str]:
+    causes = []
+    for name, then in run["reads"].items():
+        if name.startswith("&"):
+            now = env.together(name[1:].split("&"))
+            shown = name[1:].replace("&", " and ")
+        else:
+            now, shown = env.own(name), name
+        if now == then:
+            continue
+        if isinstance(now, Changing):
+            causes.append(f"{shown} from {now.cell_id} changes")
+            continue
+        producer = env.producers.get(shown)
+        if now == ABSENT:
+            causes.append(f"{shown} is set by no cell above")
+        elif then == ABSENT:
+            causes.append(f"{shown} is set now, by {producer}")
+        else:
+            causes.append(f"{shown} from {producer} changed" if producer else f"{shown} changed")
+    return causes
+
+
+@dataclass
+class Files:
+    """What the disk has now, as far as cells read and wrote it."""
+
+    now: FileNow
+    listing: Callable[[str], str]
+    python: str
+    last_writers: Mapping[str, str] = field(default_factory=dict)
+    last_written: Mapping[str, str] = field(default_factory=dict)
+
+    def causes(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
+        """Say which files are no longer what the cell read, or left."""
+        causes = []
+        for path, version in run["files_read"].items():
+            if path in env.files:
+                now = env.files[path]
+            else:
+                now = self.now(path, version)
+                # The notebook's own later write is part of its story, not a change from outside.
+                if now == self.last_written.get(path):
+                    continue
+            if now != version["hash"]:
+                causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
+        for path, version in run["files_written"].items():
+            if self.last_writers.get(path) != cell.cell_id:
+                continue
+            now = self.now(path, version)
+            if now != version["hash"]:
+                gone = "was removed" if now == MISSING else "was changed"
+                causes.append(f"{path} {gone} since it was written")
+        causes += [
+            f"the files in {path} changed"
+            for path, then in run["listed"].items()
+            if self.listing(path) != then
+        ]
+        return causes
+
+
+def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return, for each file, the last cell that wrote it and what it left."""
+    writers, written = {}, {}
+    for cell in cells:
+        for path, version in (cell.run or {}).get("files_written", {}).items():
+            writers[path] = cell.cell_id
+            written[path] = version["hash"]
+    return writers, written
+
+
+def may_write(cell: CodeCell) -> set[str]:
+    """Return the names that a cell may leave changed when it runs."""
+    names = set(names_of(cell.source).writes)
+    if cell.run is not None:
+        names |= {name for version in cell.run["writes"] for name in version["names"]}
+        names |= set(cell.run["deleted"])
+    return names
+
+
+def recorded_run(cell: CodeCell) -> Run:
+    """Return the trace of a cell that an agent ran elsewhere: its variables cannot be restored."""
+    return {
+        "writes": [
+            {
+                "names": [name],
+                "digest": f"recorded:{cell.cell_id}:{name}:{cell.source_hash}",
+                "own": {name: f"recorded:{cell.cell_id}:{name}:{cell.source_hash}"},
+                "refs": [],
+                "object": None,
+                "problem": "was recorded, not run",
+            }
+            for name in names_of(cell.source).writes
+        ],
+        "deleted": [],
+        "files_written": {},
+    }
+
+
+def survey(cells: list[CodeCell], files: Files) -> dict[str, list[str]]:
+    """Return every cell that will run, or may once those above it have, with its causes."""
+    env = Environment()
+    stale: dict[str, list[str]] = {}
+    for cell in cells:
+        causes = causes_of(cell, env, files)
+        if not causes and cell.run is not None and cell.run["history"] and stale:
+            causes = [f"shows earlier outputs, and {next(iter(stale))} runs again"]
+        if causes:
+            stale[cell.cell_id] = causes
+            env.change(cell.cell_id, may_write(cell))
+        elif cell.run is not None:
+            env.apply(cell.cell_id, cell.run)
+        elif cell.source.strip() and "skip-execution" not in cell.tags:
+            env.apply(cell.cell_id, recorded_run(cell))
+    return stale

@@ -1,0 +1,1 @@
+"""Run outside: the managed kernel, and nbclient driving it."""

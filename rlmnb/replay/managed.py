@@ -1,0 +1,142 @@
+"""A kernel that is started, watched and ended by us, with nbclient to talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from rlmnb.errors import RlmnbError
+from rlmnb.files import remove_tree
+
+START_SECONDS = 30
+_LONGEST = 70
+
+
+class KernelError(RlmnbError):
+    """The managed kernel could not start, or ended before a cell was finished."""
+
+    exit_code = 3
+
+
+class ManagedKernel:
+    """A running kernel. `run` executes one cell the way nbclient does."""
+
+    def __init__(self, client: NotebookClient) -> None:
+        self._client = client
+        self._trace: dict[str, Any] | None = None
+        client.on_cell_executed = self._executed
+
+    def _executed(self, cell: Any, cell_index: int, execute_reply: dict[str, Any]) -> None:  # noqa: ARG002
+        self._trace = execute_reply["metadata"].get("rlmnb")
+
+    async def run(self, index: int) -> tuple[Any, dict[str, Any] | None, str | None]:
+        """Run a cell; return it with its outputs, its trace, and the error it ended with."""
+        self._trace = None
+        cell = self._client.nb.cells[index]
+        error = None
+        try:
+            await self._client.async_execute_cell(cell, index)
+        except CellExecutionError as failure:
+            error = f"{failure.ename}: {failure.evalue}"
+        except CellTimeoutError:
+            error = "ran for longer than the timeout"
+        except DeadKernelError as failure:
+            raise KernelError(
+                "the kernel died while a cell was running", hint="run the replay again"
+            ) from failure
+        return cell, self._trace, error
+
+    async def restore(self, wanted: list[dict[str, Any]], absent: list[str]) -> list[str]:
+        """Bring variables to these versions; return the digests that could not be had."""
+        request = json.dumps({"wanted": wanted, "absent": absent})
+        call = f"get_ipython().kernel.restore_state({request!r})"
+        client = self._client.kc
+        assert client is not None
+        message = client.execute("", silent=True, user_expressions={"restored": call})
+        reply = await _reply(client, message)
+        answer = reply["content"]["user_expressions"]["restored"]
+        if answer["status"] != "ok":
+            raise KernelError(f"state could not be restored: {answer.get('evalue')}")
+        failed: list[str] = json.loads(_unquoted(answer["data"]["text/plain"]))
+        return failed
+
+
+def _unquoted(text: str) -> str:
+    import ast
+
+    return str(ast.literal_eval(text))
+
+
+async def _reply(client: Any, message: str) -> dict[str, Any]:
+    while True:
+        reply: dict[str, Any] = await client.get_shell_msg(timeout=600)
+        if reply["parent_header"].get("msg_id") == message:
+            return reply
+
+
+@asynccontextmanager
+async def managed_kernel(
+    notebook: Any, *, cwd: str, objects: str, timeout: float | None
+) -> AsyncIterator[ManagedKernel]:
+    """Start a kernel for a notebook, and end it with the block, whatever happens in it."""
+    directory = _socket_directory()
+    manager = AsyncKernelManager(
+        transport="ipc" if os.name != "nt" else "tcp",
+        connection_file=os.path.join(directory, "kernel.json"),
+    )
+    manager._kernel_spec = KernelSpec(
+        argv=[sys.executable, "-m", "rlmnb.kernel.app", "-f", "{connection_file}"],
+        display_name="rlmnb",
+        language="python",
+        env={"PYTHONHASHSEED": "0", "RLMNB_OBJECTS": objects},
+    )
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        timeout=timeout,
+        startup_timeout=START_SECONDS,
+        resources={"metadata": {"path": cwd}},
+    )
+    try:
+        async with client.async_setup_kernel(cleanup_kc=True):
+            yield ManagedKernel(client)
+    except RuntimeError as error:
+        if "Kernel died" not in str(error) and "respond" not in str(error):
+            raise
+        raise KernelError(
+            f"the kernel did not start in {START_SECONDS} s: {error}",
+            hint=f"try it by hand: {sys.executable} -m rlmnb.kernel.app",
+        ) from error
+    finally:
+        remove_tree(directory)
+
+
+def _socket_directory() -> str:
+    """Make a directory of our own whose name is short enough for the sockets in it.
+
+    The system takes about a hundred characters for the path of a socket, and a kernel that is
+    given more never answers.
+    """
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108
+        if base and len(base) < _LONGEST and os.access(base, os.W_OK):
+            return tempfile.mkdtemp(prefix="rlmnb-", dir=base)
+    return tempfile.mkdtemp(prefix="rlmnb-")
+
+
+def as_nodes(whole: dict[str, Any]) -> Any:
+    """Return a notebook as nbclient wants it."""
+    from nbformat.v4.nbjson import reads
+
+    text = json.dumps(whole)
+    return nbformat.from_dict(reads(text))  # type: ignore[no-untyped-call]

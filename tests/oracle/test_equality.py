@@ -1,0 +1,87 @@
+"""After any edit, a selective replay leaves what a full run in a fresh plain kernel leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from rlmnb import Session
+from rlmnb.replay.run import replay, stale_cells
+from tests.oracle.programs import MODULE, Program, edited, probe_source
+
+COUNT = int(os.environ.get("RLMNB_ORACLE", "50"))
+START = int(os.environ.get("RLMNB_ORACLE_START", "0"))
+
+
+def write(directory: Path, cells: list[tuple[str, str]]) -> Path:
+    """Write a notebook, keeping what the cells of an earlier one with the same ids have."""
+    path = directory / "program.ipynb"
+    known: dict[str, Any] = {}
+    notebook = nbformat.v4.new_notebook()
+    if path.exists():
+        notebook = nbformat.read(path, 4)
+        known = {cell.id: cell for cell in notebook.cells}
+    notebook.cells = [
+        {**known.get(cell_id, nbformat.v4.new_code_cell(id=cell_id)), "source": source}
+        for cell_id, source in cells
+    ]
+    nbformat.write(nbformat.from_dict(notebook), path)
+    return path
+
+
+def full_run(directory: Path, cells: list[tuple[str, str]]) -> list[Any] | None:
+    """Run everything in a fresh plain kernel; None if the program is wrong."""
+    directory.mkdir()
+    (directory / "helper.py").write_text(MODULE)
+    path = write(directory, cells)
+    notebook = nbformat.read(path, 4)
+    client = NotebookClient(
+        notebook, kernel_name="python3", resources={"metadata": {"path": str(directory)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError:
+        return None
+    return [normal(cell.outputs) for cell in notebook.cells]
+
+
+def normal(outputs: list[Any]) -> list[Any]:
+    return [
+        {key: value for key, value in output.items() if key != "execution_count"}
+        for output in outputs
+    ]
+
+
+def outcome(path: Path) -> list[Any]:
+    return [normal(cell.outputs) for cell in nbformat.read(path, 4).cells]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", range(START, START + COUNT))
+def test_a_selective_replay_equals_a_full_run(seed: int, tmp_path: Path):
+    program = Program(random.Random(seed))
+    program.grow(program.chance.randint(6, 14))
+    before = [(f"c{number}", source) for number, source in enumerate(program.cells)]
+    after = [*edited(program), ("probe", probe_source())]
+    wanted = full_run(tmp_path / "full", after)
+    if wanted is None:
+        return  # an edit made the program wrong, which is another test's matter
+    work = tmp_path / "selective"
+    work.mkdir()
+    (work / "helper.py").write_text(MODULE)
+    path = write(work, before)
+    replay(Session.open(path))
+    write(work, after)
+    report = replay(Session.open(path))
+    shown = "\n---\n".join(f"{cell_id}: {source}" for cell_id, source in after[:-1])
+    assert outcome(path) == wanted, f"{shown}\nexecuted {report.executed}\n{report.causes}"
+    assert stale_cells(Session.open(path)) == {} or "generator" in shown or "next(" in shown
+    shutil.rmtree(tmp_path / "full")
