@@ -64,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = _Commands(parser)
     _add_reading(commands)
     _add_writing(commands)
+    _add_replaying(commands)
     _add_keeping(commands)
     return parser
 
@@ -184,6 +185,34 @@ def _add_writing(commands: _Commands) -> None:
     _session(parser)
     parser.add_argument("--at", metavar="CELL", help="the last cell to take; all unless said")
     parser.add_argument("--id", metavar="ID", help="the new session's id; made up unless said")
+
+
+def _add_replaying(commands: _Commands) -> None:
+    _session(
+        commands.add(
+            "status",
+            "replaying:status",
+            "show which cells no longer hold, and why; nothing is run",
+            "rlmnb status analysis.ipynb",
+        )
+    )
+    parser = commands.add(
+        "replay",
+        "replaying:run_replay",
+        "run the cells whose inputs changed, and reuse the rest",
+        "rlmnb replay analysis.ipynb --dry-run",
+    )
+    _session(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would run, and why")
+    parser.add_argument("--check", action="store_true", help="exit 1 if anything is stale")
+    parser.add_argument("--verify", action="store_true", help="exit 1 if anything had to run")
+    parser.add_argument("--force", action="store_true", help="run every cell")
+    parser.add_argument(
+        "--fail-fast", action="store_true", help="stop at the first cell that fails"
+    )
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="the longest that a cell may run"
+    )
 
 
 def _add_keeping(commands: _Commands) -> None:

@@ -408,8 +408,9 @@ def _without_dormant(tree: ast.Module) -> ast.Module:
     """Return a cell's code without the bodies of functions that cannot run while it does."""
     loaded: set[str] = set()
     for statement in tree.body:
-        named = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        own = statement.name if named else None
+        own = None
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own = statement.name
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != own:
                 loaded.add(node.id)

@@ -1,0 +1,257 @@
+"""Which cells run again after one change: exactly the right ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rlmnb import Session
+from rlmnb.replay.run import replay, stale_cells
+
+
+@dataclass
+class Case:
+    """A notebook, a change, and the numbers of the cells that must run because of it."""
+
+    cells: list[str]
+    runs: list[int]
+    edit: dict[int, str] = field(default_factory=dict)
+    files: dict[str, str | None] = field(default_factory=dict)
+    start: dict[str, str] = field(default_factory=dict)
+    tags: dict[int, str] = field(default_factory=dict)
+    delete: int | None = None
+    again: list[int] = field(default_factory=list)
+
+
+COUNTER = (
+    "def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n"
+    "    def get():\n        return n\n    return up, get\nup, get = make()"
+)
+POINT = "class P:\n    def __init__(self, x):\n        self.x = x\n    def get(self):\n        return self.x"
+CASES = {
+    "a comment runs nothing": Case(["x = 1", "print(x)"], [], {0: "x = 1  # one"}),
+    "layout runs nothing": Case(["x = [1, 2]", "print(x)"], [], {0: "x = [\n    1,\n    2,\n]\n"}),
+    "a cell nobody needs": Case(["x = 1", "y = 2", "print(x)"], [1], {1: "y = 3"}),
+    "a chain": Case(["x = 1", "y = x + 1", "print(y)", "z = 5"], [0, 1, 2], {0: "x = 2"}),
+    "an equal result stops the cascade": Case(
+        ["x = 4", "y = x", "print(y)"], [0], {0: "x = 2 + 2"}
+    ),
+    "an equal result further down": Case(
+        ["x = 5", "big = x > 3", "print(big)"], [0, 1], {0: "x = 6"}
+    ),
+    "a change in place": Case(
+        ["l = [1]", "print(l)", "l.append(2)", "print(l)"], [2, 3], {2: "l.append(3)"}
+    ),
+    "a change through an alias": Case(
+        ["a = [1]", "b = a", "b.append(2)", "print(a)", "c = 3"], [2, 3], {2: "b.append(3)"}
+    ),
+    "a change inside a nested object": Case(
+        ["a = [1]", "d = {'x': a}", "d['x'].append(2)", "print(a)"], [2, 3], {2: "d['x'].append(5)"}
+    ),
+    "rebinding one alias leaves the other": Case(
+        ["a = [1]", "b = a", "a = 7", "print(b)"], [2], {2: "a = 8"}
+    ),
+    "a function's body": Case(
+        ["def f(): return 1", "x = 10", "print(f())", "print(x)"], [0, 2], {0: "def f(): return 2"}
+    ),
+    "through a function that calls it": Case(
+        ["def f(): return 1", "def g(): return f()", "print(g())"], [0, 2], {0: "def f(): return 2"}
+    ),
+    "a global that a function reads": Case(
+        ["k = 1", "def f(): return k", "print(f())"], [0, 2], {0: "k = 2"}
+    ),
+    "a default argument": Case(
+        ["d = [1]", "def f(x=d): return len(x)", "d.append(2)", "print(f())"],
+        [2, 3],
+        {2: "d.extend([2, 3])"},
+    ),
+    "a closure's shared state": Case(
+        [COUNTER, "up()", "print(get())", "x = 1"], [1, 2], {1: "up(); up()"}
+    ),
+    "a decorator": Case(
+        ["def deco(f): return f", "@deco\ndef g(): return 1", "print(g())"],
+        [0, 1, 2],
+        {0: "def deco(f): return lambda: f() + 1"},
+    ),
+    "a lambda": Case(
+        ["f = lambda x: x", "print(f(1))", "y = 1"], [0, 1], {0: "f = lambda x: x + 1"}
+    ),
+    "a method": Case(
+        [POINT, "p = P(3)", "print(p.get())"],
+        [0, 1, 2],
+        {0: POINT.replace("self.x\n", "self.x\n") + " + 1"},
+    ),
+    "an attribute": Case(
+        [POINT, "p = P(3)", "p.x = 4", "print(p.get())", "q = 1"], [2, 3], {2: "p.x = 5"}
+    ),
+    "a class variable": Case(
+        ["class C:\n    n = 0", "C.n = 1", "print(C.n)"], [1, 2], {1: "C.n = 2"}
+    ),
+    "a comprehension": Case(
+        ["k = 2", "l = [i * k for i in range(3)]", "print(l)"], [0, 1, 2], {0: "k = 3"}
+    ),
+    "a global statement": Case(
+        ["n = 1", "def f():\n    global n\n    n += 1", "f()", "print(n)"], [0, 2, 3], {0: "n = 5"}
+    ),
+    "an augmented assignment": Case(["n = 1", "n += 1", "print(n)"], [1, 2], {1: "n += 2"}),
+    "a deletion": Case(["x = 1", "y = 2", "del x", "print(y)"], [1, 3], {1: "y = 3"}),
+    "unpacking": Case(["a, b = 1, 2", "print(a)", "print(b)"], [0, 2], {0: "a, b = 1, 3"}),
+    "a loop variable": Case(
+        ["for i in range(3):\n    last = i", "print(last)", "x = 1"],
+        [0, 1],
+        {0: "for i in range(4):\n    last = i"},
+    ),
+    "exec reads anything": Case(
+        ["x = 1", "y = 5", "exec('z = x')", "print(z)"], [0, 2, 3], {0: "x = 2"}
+    ),
+    "eval reads anything": Case(["x = 1", "print(eval('x'))"], [0, 1], {0: "x = 2"}),
+    "globals() reads anything": Case(["x = 1", "print(globals()['x'])"], [0, 1], {0: "x = 2"}),
+    "a magic": Case(["x = 1", "%time y = x + 1", "print(y)"], [0, 1, 2], {0: "x = 2"}),
+    "a file that changed": Case(
+        ["t = open('data.txt').read()", "print(t)", "x = 1"],
+        [0, 1],
+        start={"data.txt": "one"},
+        files={"data.txt": "two"},
+    ),
+    "a file that was only touched": Case(
+        ["t = open('data.txt').read()"], [], start={"data.txt": "one"}, files={"data.txt": "one"}
+    ),
+    "a file that was missing": Case(
+        ["try:\n    t = open('late.txt').read()\nexcept OSError:\n    t = ''", "print(t)"],
+        [0, 1],
+        files={"late.txt": "here"},
+    ),
+    "a file named in the code and read by other means": Case(
+        ["import os\nsize = os.stat('data.txt').st_size", "print(size)"],
+        [0, 1],
+        start={"data.txt": "one"},
+        files={"data.txt": "three"},
+    ),
+    "a file that another cell writes": Case(
+        ["n = 1", "_w = open('out.txt', 'w').write(str(n))", "print(open('out.txt').read())"],
+        [0, 1, 2],
+        {0: "n = 2"},
+    ),
+    "a written file that was removed": Case(
+        ["n = 1", "_w = open('out.txt', 'w').write(str(n))", "print(n)"],
+        [1],
+        files={"out.txt": None},
+    ),
+    "a directory that was listed": Case(
+        ["import os\nnames = sorted(os.listdir('d'))", "print(names)"],
+        [0, 1],
+        start={"d/a": "1"},
+        files={"d/b": "2"},
+    ),
+    "a local module": Case(
+        ["import helper", "print(helper.value)", "x = 1"],
+        [0, 1],
+        start={"helper.py": "value = 1\n"},
+        files={"helper.py": "value = 2\n"},
+    ),
+    "a name from a local module": Case(
+        ["from helper import value", "print(value)", "x = 1"],
+        [0, 1],
+        start={"helper.py": "value = 1\n"},
+        files={"helper.py": "value = 2\n"},
+    ),
+    "a module that a local module imports": Case(
+        ["import outer", "print(outer.get())", "x = 1"],
+        [0, 1],
+        start={
+            "outer.py": "import inner\ndef get(): return inner.value\n",
+            "inner.py": "value = 1\n",
+        },
+        files={"inner.py": "value = 2\n"},
+    ),
+    "all names of a module": Case(
+        ["from helper import *", "print(value)", "x = 1"],
+        [0, 1],
+        start={"helper.py": "value = 1\n"},
+        files={"helper.py": "value = 2\n"},
+    ),
+    "a seed": Case(
+        ["import random", "random.seed(1)", "a = random.random()", "print(a)", "x = 1"],
+        [1, 2, 3],
+        {1: "random.seed(2)"},
+    ),
+    "chance that nobody touched": Case(
+        ["import random; random.seed(1)", "a = random.random()", "x = 1", "print(a)"],
+        [2],
+        {2: "x = 2"},
+    ),
+    "the environment": Case(
+        ["import os", "os.environ['RLMNB_T'] = '1'", "print(os.environ['RLMNB_T'])"],
+        [1, 2],
+        {1: "os.environ['RLMNB_T'] = '2'"},
+    ),
+    "the working directory": Case(
+        ["import os", "os.chdir('a')", "print(os.path.basename(os.getcwd()))"],
+        [1, 2],
+        {1: "os.chdir('b')"},
+        start={"a/x": "", "b/x": ""},
+    ),
+    "a generator is made and used again": Case(
+        ["g = iter(i for i in range(9))", "print(next(g))", "print(next(g))", "x = 1"],
+        [0, 1, 2],
+        {2: "print(next(g) * 10)"},
+    ),
+    "an open file": Case(
+        ["h = open('data.txt')", "a = h.readline()", "b = h.readline()", "print(a)"],
+        [0, 1, 2],
+        {2: "b = h.readline() * 2"},
+        start={"data.txt": "1\n2\n3\n"},
+    ),
+    "what cannot be stored and is not needed": Case(
+        ["import threading\nlock = threading.Lock()", "x = 1", "print(x)"], [1, 2], {1: "x = 2"}
+    ),
+    "a producer that is gone": Case(["x = 1", "y = 2", "print(y)"], [], delete=0),
+    "a tag that forces": Case(
+        ["x = 1", "y = 2", "print(y)"], [1], tags={1: "rlmnb:always"}, again=[1]
+    ),
+    "a tag that forbids": Case(
+        ["x = 1", "y = x", "print(y)"], [0], {0: "x = 2"}, tags={1: "rlmnb:pinned"}
+    ),
+    "an error that is allowed": Case(
+        ["x = 1", "1 / 0", "print(x)"], [0, 2], {0: "x = 2"}, tags={1: "raises-exception"}
+    ),
+    "the last output": Case(["5", "print(_)", "x = 1"], [0, 1], {0: "6"}),
+}
+
+
+def put(files: dict[str, str | None]) -> None:
+    for name, content in files.items():
+        if content is None:
+            os.unlink(name)
+        else:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(content)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", CASES)
+def test_exactly_the_right_cells_run(name: str):
+    case = CASES[name]
+    put(dict(case.start))
+    cells = [nbformat.v4.new_code_cell(each, id=f"c{n}") for n, each in enumerate(case.cells)]
+    for number, tag in case.tags.items():
+        cells[number].metadata["tags"] = [tag]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), "nb.ipynb")
+    first = replay(Session.open("nb.ipynb"))
+    pinned = [f"c{n}" for n, tag in case.tags.items() if tag == "rlmnb:pinned"]
+    assert first.executed == [f"c{n}" for n in range(len(cells)) if f"c{n}" not in pinned]
+    assert first.failed == []
+    notebook = nbformat.read("nb.ipynb", 4)
+    for number, source in case.edit.items():
+        notebook.cells[number].source = source
+    if case.delete is not None:
+        del notebook.cells[case.delete]
+    nbformat.write(notebook, "nb.ipynb")
+    put(case.files)
+    second = replay(Session.open("nb.ipynb"))
+    assert second.executed == [f"c{n}" for n in case.runs], second.causes
+    assert sorted(stale_cells(Session.open("nb.ipynb"))) == [f"c{n}" for n in case.again]
