@@ -77,7 +77,7 @@ def _nbformat_problems(whole: dict[str, Any]) -> Iterator[Problem]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nbformat mends ids in what it is given, and says so
             nbformat.validate(copy.deepcopy(whole))
-    except (nbformat.ValidationError, RecursionError) as error:
+    except (nbformat.ValidationError, RecursionError, TypeError, AttributeError) as error:
         yield Problem("nbformat", "notebook", str(error).strip().splitlines()[0])
 
 
@@ -143,7 +143,7 @@ def _object_problems(
         for item in kept if isinstance(kept, list) else ():
             counts["objects"] += 1
             try:
-                objects.get(str(item.get("object")))
+                objects.get(str(item.get("object") if isinstance(item, dict) else item))
             except ObjectError as error:
                 yield Problem("object", cell_id, error.message)
 

@@ -191,6 +191,21 @@ class Replacement:
         os.replace(self._temporary, self.path)
         return True
 
+    def commit_new(self) -> bool:
+        """Put the new version where nothing is; False if something is there by now."""
+        os.fsync(self.descriptor)
+        os.close(self.descriptor)
+        self.descriptor = -1
+        try:
+            os.link(self._temporary, self.path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            if os.path.lexists(self.path):
+                return False
+            os.replace(self._temporary, self.path)
+        return True
+
     def __exit__(
         self,
         kind: "type[BaseException] | None",

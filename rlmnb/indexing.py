@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from rlmnb.errors import NotebookError
+from rlmnb.errors import LockTimeoutError, NotebookError, StorageError
 from rlmnb.graph.changes import Finding, arrivals, changes_between
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.index import Index, extend, link
@@ -46,7 +46,10 @@ def catch_up(place: Place) -> Folded | None:
     if waiting:
         from rlmnb.store.append import write_entry
 
-        newest = write_entry(place, None)
+        try:
+            newest = write_entry(place, None)
+        except (LockTimeoutError, StorageError):
+            return None  # they wait a little longer
     return fold(place, newest, timeout=_PATIENCE)
 
 

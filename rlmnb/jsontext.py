@@ -5,6 +5,8 @@ writing nor well-formed reading needs. The C parts that `json` itself uses are t
 they exist; everywhere else `json` does the work, with equal results.
 """
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,7 @@ except ImportError:  # not CPython
 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _SPACE = " \t\n\r"
+_DEEPEST = 5000
 # Past this a JavaScript number is rounded, and JupyterLab would change what we wrote.
 MAX_SAFE_INTEGER = 2**53 - 1
 
@@ -131,15 +134,27 @@ def _write_dict(
 
 def pretty(value: "Any", depth: int = 0) -> str:
     """Write `value` as nbformat does (sorted keys, one space a level), standing `depth` deep."""
-    parts: list[str] = []
-    _write(value, parts.append, "\n" + " " * depth, " ")
-    return "".join(parts)
+    return _written(value, "\n" + " " * depth, " ")
 
 
 def compact(value: "Any") -> str:
     """Write `value` on one line with sorted keys and no spaces."""
+    return _written(value, "", "")
+
+
+def _written(value: "Any", newline: str, step: str) -> str:
     parts: list[str] = []
-    _write(value, parts.append, "", "")
+    try:
+        _write(value, parts.append, newline, step)
+    except RecursionError:
+        # What could be read must be written again, and writing takes two frames a level.
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEPEST))
+        parts.clear()
+        try:
+            _write(value, parts.append, newline, step)
+        finally:
+            sys.setrecursionlimit(limit)
     return "".join(parts)
 
 

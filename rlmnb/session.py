@@ -303,7 +303,8 @@ class Session:
             **fitted["metadata"]["rlmnb"],
             "output_hash": digest.output_hash(fitted["outputs"]),
         }
-        entry = {"op": "update", "cell_id": cell.cell_id, "record": record}
+        of = [digest.source_hash(cell.source), digest.output_hash(cell.outputs)]
+        entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
 
     def invalidate(self, cell_id: str, reason: str) -> None:

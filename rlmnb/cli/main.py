@@ -293,7 +293,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        shown = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        where = error.filename or "the working directory"
+        shown = f"{where}: {error.strerror or error}"
         _complain(StorageError(shown), as_json=args.json)
         return StorageError.exit_code
     except KeyboardInterrupt:

@@ -306,7 +306,7 @@ def list_files(args: Namespace) -> int:
                 row["role"],
                 row["now"],
                 len(row["cells"]),
-                text.size(row["size_bytes"]) if row["size_bytes"] is not None else "-",
+                text.size(row["size_bytes"]),
                 row["path"],
             )
             for row in rows

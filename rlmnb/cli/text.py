@@ -135,8 +135,10 @@ def ago(moment: object) -> str:
     return "now"
 
 
-def size(number: int) -> str:
+def size(number: object) -> str:
     """Write a number of bytes for people."""
+    if not isinstance(number, int):
+        return "-"
     value = float(number)
     for unit in ("B", "KB", "MB", "GB"):
         if value < 1024 or unit == "GB":

@@ -55,6 +55,13 @@ class Environment:
             return INITIAL if name.startswith("$") else ABSENT
         return version if isinstance(version, Changing) else str(version["own"][name])
 
+    def group(self, name: str) -> str | Changing:
+        """Return the digest of a variable with all that share objects with it."""
+        version = self.names.get(name)
+        if version is None:
+            return ABSENT
+        return version if isinstance(version, Changing) else str(version["digest"])
+
     def together(self, names: list[str]) -> str | Changing:
         """Return the digest of variables that share objects, empty if they do not."""
         found = [self.names.get(name) for name in names]
@@ -123,9 +130,12 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
 def _read_causes(run: Run, env: Environment) -> list[str]:
     causes = []
     for name, then in run["reads"].items():
+        now: str | Changing
         if name.startswith("&"):
             now = env.together(name[1:].split("&"))
             shown = name[1:].replace("&", " and ")
+        elif name.startswith("~"):
+            now, shown = env.group(name[1:]), name[1:]
         else:
             now, shown = env.own(name), name
         if now == then:

@@ -7,6 +7,7 @@ they were used; the others as read by every cell, because any code may depend on
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
@@ -87,10 +88,10 @@ class Hidden:
         elif name == "$random" and value is not None:
             random.setstate(value)
         elif name == "$numpy.random" and value is not None:
-            import numpy as np
-
+            numpy = importlib.import_module("numpy")
             kind, keys, *rest = value
-            np.random.set_state((kind, np.frombuffer(keys, dtype=np.uint32).copy(), *rest))
+            words = numpy.frombuffer(keys, dtype=numpy.uint32).copy()
+            numpy.random.set_state((kind, words, *rest))
 
     def _restore_environ(self, changed: dict[str, str | None]) -> None:
         wanted = {**self._environ, **changed}

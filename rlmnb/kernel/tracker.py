@@ -143,9 +143,18 @@ class Tracker:
         reads = self._read_digests(look)
         changed = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
+        old = dict(self.groups)
         for name in deleted:
             self._forget(name)
         versions = self._refresh(changed & set(now))
+        for version in versions:
+            # A new version holds the values of all its members, whoever set them: it is right
+            # only while those of the groups that went into it are what they were.
+            for name in version.names:
+                if name in look.bindings and name in old and len(old[name].names) > 1:
+                    reads["~" + old[name].names[0]] = old[name].digest
+                elif name in look.bindings and name in old:
+                    reads.setdefault(name, old[name].own[name])
         hidden_values = self.hidden.values()
         hidden_now = self.hidden.digests(hidden_values)
         writes = [version.as_dict() for version in versions]

@@ -133,6 +133,10 @@ class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
     pass
 
 
+class _Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
+    pass
+
+
 class _Replay:
     def __init__(
         self,
@@ -253,8 +257,13 @@ class _Replay:
                 await self._again(other)
 
     async def _execute(self, cell: CodeCell, causes: list[str]) -> None:
-        del causes
-        await self._materialise(cell, self._env)
+        try:
+            await self._materialise(cell, self._env)
+        except _Unavailable as reason:
+            self._report.skipped.append(cell.cell_id)
+            self._report.causes[cell.cell_id] = [*causes, str(reason)]
+            self._block(cell, cell.cell_id)
+            return
         self._tell(cell.cell_id, cell.number, "running")
         done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
@@ -344,6 +353,8 @@ class _Replay:
         """Run the cell that made a version which cannot be restored."""
         producer = env.producers[version["names"][0]]
         cell = next(each for each in self._cells if each.cell_id == producer)
+        if "rlmnb:pinned" in cell.tags:
+            raise _Unavailable(f"{producer} is pinned, and what it made cannot be restored")
         await self._again(cell)
         for name in version["names"]:
             # A new generator is not the old one, but it is what a full run would have.
@@ -384,7 +395,8 @@ class _Replay:
         outputs = portable([dict(output) for output in _plain(done.outputs)])
         stored = {key: value for key, value in run.items() if key != "failed"}
         stored["failed"] = error is not None
-        known = self._session.cell(cell.cell_id).raw["metadata"].get("rlmnb")
+        raw = self._session.cell(cell.cell_id).raw
+        known = raw["metadata"].get("rlmnb")
         base = {} if isinstance(known, dict) else new_record(cell.source, [], {"status": "running"})
         record = {
             **base,
@@ -403,6 +415,7 @@ class _Replay:
         record["context_hash"] = digest.context_hash(portable(whole))
         entry = {
             "op": "update",
+            "of": [cell.source_hash, digest.output_hash(raw.get("outputs") or [])],
             "at": times.now(),
             "cell_id": cell.cell_id,
             "record": record,

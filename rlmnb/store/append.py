@@ -12,7 +12,7 @@ from rlmnb.format import cells, times
 from rlmnb.format.state import new_state
 from rlmnb.ids import CellId, check_cell_id, new_cell_id
 from rlmnb.store import journal, notebook
-from rlmnb.store.fold import fold
+from rlmnb.store.fold import fold, give_ids
 from rlmnb.store.layout import Place, place_of
 
 TYPE_CHECKING = False
@@ -63,26 +63,28 @@ def append(
     try:
         place.prepare()
         whole = _fit(place, whole)
-        return _journaled(place, make, cwd=cwd, end=end)
+        entry, seq = _journaled(place, make, cwd=cwd, end=end)
     except (LockTimeoutError, StorageError) as error:
         from rlmnb.store import spill
 
         spill.keep(place, made)
         return Appended(CellId(made["cell"]["id"]), -1, error.message)
+    # From here on the cell is acknowledged, whatever the notebook says.
+    folded = fold(place, seq, timeout=max(end - time.monotonic(), 0.0))
+    return Appended(CellId(entry["cell"]["id"]), seq, folded.why_not)
 
 
 def _journaled(
     place: Place, make: "Callable[[int], Entry]", *, cwd: "str | None", end: float
-) -> Appended:
-    given = {}
+) -> "tuple[Entry, int]":
+    given: dict[str, Entry] = {}
 
     def remember(seq: int) -> "dict[str, Any]":
         given["entry"] = make(seq)
         return dict(given["entry"])
 
     seq = write_entry(place, remember, cwd=cwd, timeout=max(end - time.monotonic(), 0.0))
-    folded = fold(place, seq, timeout=max(end - time.monotonic(), 0.0))
-    return Appended(CellId(given["entry"]["cell"]["id"]), seq, folded.why_not)
+    return given["entry"], seq
 
 
 def write_entry(
@@ -103,7 +105,12 @@ def write_entry(
         try:
             whole = notebook.read_whole(place.notebook, patience=timeout)
         except (NotebookError, OSError):
-            return -1
+            # How far it had got cannot be read, so number past any count it could have reached.
+            return (
+                -1
+                if os.path.exists(place.journal) and journal.has_begun(place.journal)
+                else int(time.time())
+            )
         return notebook.appended_of(whole["metadata"])
 
     def first() -> "dict[str, Any]":
@@ -154,7 +161,10 @@ def _text_size(output: "Any") -> int:
 def _check_edges(place: Place, cell: "dict[str, Any]") -> None:
     """Check an explicit id and explicit dependencies against the cells there are."""
     record = cell["metadata"].get("rlmnb") if isinstance(cell.get("metadata"), dict) else None
-    wanted = [edge["cell_id"] for edge in (record or {}).get("dependencies") or ()]
+    try:
+        wanted = [edge["cell_id"] for edge in (record or {}).get("dependencies") or ()]
+    except (TypeError, KeyError, AttributeError):
+        raise InvalidCellError("dependencies in a record are objects with a cell_id") from None
     if not cell["id"] and _all_present(place, wanted):
         return
     from rlmnb.format.edges import check_edges
@@ -184,6 +194,7 @@ def _parents(place: Place) -> "dict[str, tuple[str, ...]]":
     """Return every cell there is with what it depends on, pending entries included."""
     try:
         whole = notebook.read_whole(place.notebook)
+        give_ids(whole)
         known, appended = whole["cells"], notebook.appended_of(whole["metadata"])
     except (NotebookError, OSError):
         known, appended = [], -1

@@ -44,13 +44,15 @@ def fold(place: "Place", seq: int, *, timeout: float) -> Folded:
     """
     lock = Lock(place.lock, timeout=0)
     for left in polls(timeout):
-        if lock.attempt():
-            try:
+        try:
+            if lock.attempt():
                 return _fold_locked(place, lock, max(left, 0.05))
-            except (NotebookError, SchemaError, StorageError, OSError) as error:
-                return Folded(-1, why_not=str(error))
-            finally:
-                lock.release()
+        except (NotebookError, SchemaError, StorageError, OSError) as error:
+            return Folded(-1, why_not=str(error))
+        except RecursionError:
+            return Folded(-1, why_not=f"{place.notebook}: is nested too deeply to be rewritten")
+        finally:
+            lock.release()
         tail = notebook.peek_tail(place.notebook)
         if tail is not None and tail.appended >= seq:
             return Folded(tail.appended)
@@ -66,7 +68,7 @@ def _fold_locked(place: "Place", lock: Lock, patience: float) -> Folded:
             with notebook.OpenNotebook(place.notebook) as opened:
                 folded = _fold_opened(place, opened, reached)
         except FileNotFoundError:
-            folded = _begin(place)
+            folded = _begin(place)  # None if one has appeared meanwhile
         except NotebookError:
             if left <= 0 or not _being_saved(place.notebook):
                 raise
@@ -91,7 +93,7 @@ def _reached(lock: Lock) -> int:
         return -1
 
 
-def _begin(place: "Place") -> Folded:
+def _begin(place: "Place") -> "Folded | None":
     """Make a notebook that is missing from all that the journal has."""
     entries = sound_entries(place.journal, -1)
     state = next((entry.get("state") for entry in entries if entry["op"] == "create"), None)
@@ -105,7 +107,8 @@ def _begin(place: "Place") -> Folded:
     }
     new["metadata"]["rlmnb"]["appended"] = 0
     apply(new, entries)
-    notebook.write_new(place.notebook, new)
+    if not notebook.write_new(place.notebook, new):
+        return None
     return Folded(notebook.appended_of(new["metadata"]))
 
 
@@ -114,7 +117,14 @@ def sound_entries(path: str, seq: int) -> "list[Entry]":
 
     An entry that cannot be would otherwise keep out all that come after it, for ever.
     """
-    return [entry for entry in journal.entries_after(path, seq) if is_sound(entry)]
+    entries = [entry for entry in journal.entries_after(path, seq) if is_sound(entry)]
+    # An id is given a second time only when its first cell was deleted: the later one counts.
+    newest = {entry["cell"]["id"]: entry["seq"] for entry in entries if entry["op"] == "append"}
+    return [
+        entry
+        for entry in entries
+        if entry["op"] != "append" or newest[entry["cell"]["id"]] == entry["seq"]
+    ]
 
 
 def is_sound(entry: "Entry") -> bool:
@@ -237,6 +247,11 @@ def give_ids(whole: "dict[str, Any]") -> None:
 
 
 def _update(cell: "dict[str, Any]", entry: "Entry") -> None:
+    """Apply what became of a cell, unless a person has edited or run it since."""
+    of = entry.get("of")
+    now = [source_hash(source_of(cell)), output_hash(cell.get("outputs") or [])]
+    if isinstance(of, list) and now != of:
+        return
     metadata = cell.setdefault("metadata", {})
     metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
     metadata["rlmnb"] |= entry.get("replace") or {}
@@ -277,7 +292,13 @@ def recover_metadata(place: "Place", whole: "dict[str, Any]") -> "list[Entry]":
     is put back, unless the index saw it gone: a deletion can be done again, a loss cannot.
     """
     entries = sound_entries(place.journal, -1)
-    state: dict[str, Any] = {}
+    give_ids(whole)
+    taken_in = _generation_of_another(place, whole["cells"], entries)
+    if taken_in is not None:
+        state = {**new_state(place.session_id), "appended": taken_in}
+        whole["metadata"]["rlmnb"] = state
+        return [entry for entry in entries if entry["seq"] > taken_in]
+    state = {}
     for entry in entries:
         if entry["op"] == "create" and isinstance(entry.get("state"), dict):
             state = entry["state"]
@@ -291,6 +312,26 @@ def recover_metadata(place: "Place", whole: "dict[str, Any]") -> "list[Entry]":
         **(present if isinstance(present, dict) else {}),
     }
     return [entry for entry in entries if entry["op"] != "append" or entry["seq"] not in known]
+
+
+def _generation_of_another(
+    place: "Place", cells: "list[dict[str, Any]]", entries: "list[Entry]"
+) -> "int | None":
+    """Tell how far another notebook had got that bore this name before, None if it is the same."""
+    from rlmnb.store import index_file
+
+    index = index_file.load(place)
+    if not place.plain or index is None or not index["cells"]:
+        return None
+    known = set(index["cells"]) | {e["cell"]["id"] for e in entries if e["op"] == "append"}
+    same = any(cell.get("id") in known or _id_on_record(cell) in known for cell in cells)
+    return None if same else int(index["generation"])
+
+
+def _id_on_record(cell: "dict[str, Any]") -> "str | None":
+    record = cell["metadata"].get("rlmnb")
+    found = record.get("cell_id") if isinstance(record, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _seen_deleted(place: "Place", appends: "list[Entry]") -> "set[int]":
@@ -317,6 +358,10 @@ def _recognise(cells: "list[dict[str, Any]]", appends: "list[Entry]") -> "set[in
     found = set()
     for cell in cells:
         entry: Entry | None = by_id.get(str(cell.get("id")))
+        if entry is None and (was := _id_on_record(cell)) in by_id and was not in present:
+            entry = by_id[str(was)]
+            cell["id"] = was
+            present.add(was)
         if entry is None and (same := by_content.get(_content(cell))):
             entry = same.pop()
             cell["id"] = entry["cell"]["id"]

@@ -86,6 +86,11 @@ def _last_seq(descriptor: int) -> int:
     return -1
 
 
+def has_begun(path: str) -> bool:
+    """Tell whether the journal has any entry."""
+    return last_seq(path) >= 0
+
+
 def entries_after(path: str, seq: int) -> "list[Entry]":
     """Return the entries with a higher sequence number, in order, reading only the end."""
     try:

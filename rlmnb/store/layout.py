@@ -44,7 +44,7 @@ class Place:
 
     def exists(self) -> bool:
         """Tell whether there is anything here."""
-        return os.path.lexists(self.notebook) or os.path.lexists(self.journal)
+        return any(os.path.lexists(path) for path in (self.notebook, self.journal, self.spill))
 
     def prepare(self) -> None:
         """Make the directory, and refuse one that leads elsewhere."""

@@ -134,15 +134,23 @@ def _find_tail(read: "Callable[[int, int], bytes]", size: int) -> "Tail | None":
         start = max(0, size - window)
         block = read(start, size - start)
         at = block.rfind(_END_OF_CELLS)
-        # The last key of the last cell is its source; otherwise this is the end of another list.
-        last_key = block.rfind(b'\n   "', 0, at) if at >= 0 else -1
-        if at >= 0 and last_key >= 0:
-            if not block.startswith(b'\n   "source": ', last_key):
+        last = block.rfind(b"\n  {\n", 0, at) if at >= 0 else -1
+        if last >= 0:
+            if not _is_last_cell(block, last, at):
                 return None
             return _parsed_tail(block[at + len(b"\n ],\n") :], start + at, empty=False)
         if start == 0:
             return None
         window *= 4
+
+
+def _is_last_cell(block: bytes, start: int, end: int) -> bool:
+    """Tell whether this is a cell, and the list that ends here is the one it stands in."""
+    first_key = block[start + len(b"\n  {\n") :].startswith(
+        (b'   "attachments": ', b'   "cell_type": ')
+    )
+    other_list = block.find(b'\n "', start, end) >= 0
+    return first_key and block[:end].endswith(b"\n  }") and not other_list
 
 
 def _parsed_tail(rest: bytes, cells_end: int, *, empty: bool) -> "Tail | None":
@@ -272,9 +280,11 @@ def rewrite(opened: OpenNotebook, notebook: "dict[str, Any]") -> bool:
     return _replace(opened, lambda new: new.write(data))
 
 
-def write_new(path: str, notebook: "dict[str, Any]") -> None:
-    """Write a notebook where none is."""
-    write_atomic(path, notebook_bytes(notebook))
+def write_new(path: str, notebook: "dict[str, Any]") -> bool:
+    """Write a notebook where none is; False if somebody else has put one there meanwhile."""
+    with Replacement(path) as new:
+        new.write(notebook_bytes(notebook))
+        return new.commit_new()
 
 
 def _replace(opened: OpenNotebook, write: "Callable[[Replacement], None]") -> bool:

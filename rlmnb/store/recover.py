@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
@@ -35,8 +36,7 @@ def _readable_cells(text: str) -> list[dict[str, Any]]:
             cell, end = scan_value(text, at)
         except (ValueError, RecursionError):
             # Cut short, or too deep: the next cell begins where one begins in canonical form.
-            following = text.find("\n  {\n", at + 1)
-            at = following + 3 if following >= 0 else -1
+            at = _next_cell(text, at + 1)
             continue
         if isinstance(cell, dict) and cell.get("cell_type") in ("code", "markdown", "raw"):
             cells.append(cell)
@@ -46,6 +46,14 @@ def _readable_cells(text: str) -> list[dict[str, Any]]:
     whole = {"nbformat": 4, "cells": cells, "metadata": {}}
     found: list[dict[str, Any]] = notebook.checked(whole, "salvaged")["cells"]
     return [cell for cell in found if _is_valid(cell)]
+
+
+def _next_cell(text: str, start: int) -> int:
+    """Return where the next cell begins, in canonical form or on one line, -1 if nowhere."""
+    found = re.compile(r'\n  \{\n|\{\s*"(?:attachments|cell_type)"').search(text, start)
+    if found is None:
+        return -1
+    return found.start() + (3 if found.group().startswith("\n") else 0)
 
 
 def _is_valid(cell: dict[str, Any]) -> bool:
@@ -102,7 +110,8 @@ def repair(place: Place) -> str:
         if not missing:
             aside = f"{place.notebook}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
             rename(place.notebook, aside)
-        notebook.write_new(place.notebook, saved)
+        if not notebook.write_new(place.notebook, saved):
+            raise NotebookError(f"{place.notebook}: was put back by somebody meanwhile")
     put_back = len(saved["cells"]) - found
     kept = f"; the broken one is {os.path.basename(aside)}" if aside else ""
     return f"read {found} cells, put back {put_back} from the journal{kept}"

@@ -129,7 +129,9 @@ def find(
 def _named(target: str, root: str) -> Place:
     if looks_like_path(target):
         place = notebook_place(target)
-        if not os.path.lexists(place.notebook) and not os.path.lexists(place.journal):
+        if not os.path.lexists(place.notebook) and (
+            place.plain or not os.path.lexists(place.journal)
+        ):
             raise SessionNotFoundError(f"{target}: there is no notebook")
         return place
     if target == "current":

@@ -491,3 +491,171 @@ def test_a_garbage_object_database_can_be_set_aside(root, run):
     assert run("doctor").returncode == 1
     assert run("doctor", "--fix").returncode == 0
     assert run("du").returncode == 0
+
+
+@pytest.mark.parametrize("extra", [["v"], [{"a": 1}], [{"source": 1}], []])
+def test_a_list_of_another_name_is_never_taken_for_the_cells(extra):
+    ids = append_many("demo", 2)
+    notebook = {**read("demo"), "custom": extra}
+    text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    notebook_of("demo").write_text(text)
+    late = rlmnb.append("demo", {"source": "late"})
+    assert ids_in("demo") == [*ids, late]
+
+
+def test_cells_for_a_notebook_with_conflict_markers_come_in_once_it_is_readable(tmp_path):
+    path = plain(tmp_path / "nb.ipynb", "x = 1")
+    for number in range(5):
+        rlmnb.append(str(path), {"source": f"old{number}"})
+    whole = path.read_text()
+    import shutil
+
+    shutil.rmtree(tmp_path / ".rlmnb")  # a fresh clone has none
+    path.write_text("<<<<<<< HEAD\n" + whole)
+    os.utime(path, (1, 1))
+    ids = [rlmnb.append(str(path), {"source": f"new{n}"}, timeout=0.1) for n in range(3)]
+    path.write_text(whole)
+    rlmnb.append(str(path), {"source": "last"})
+    assert ids_at(path)[6:9] == ids
+
+
+def test_an_id_given_again_after_a_deletion_means_the_later_cell():
+    append_many("demo", 1)
+    buffer = read("demo")
+    rlmnb.append("demo", {"source": "first", "id": "expl"})
+    notebook = read("demo")
+    notebook["cells"].pop()
+    save_like_lab(notebook_of("demo"), notebook)
+    rlmnb.append("demo", {"source": "second", "id": "expl"})
+    save_like_lab(notebook_of("demo"), buffer)
+    append_many("demo", 1)
+    assert ["".join(cell["source"]) for cell in read("demo")["cells"]] == [
+        "x0 = 0",
+        "second",
+        "x0 = 0",
+    ]
+
+
+def test_a_lock_that_cannot_be_made_after_the_journal_was_written_doubles_nothing(
+    root, monkeypatch
+):
+    from rlmnb import files
+    from rlmnb.errors import StorageError
+
+    append_many("demo", 1)
+    attempt = files.Lock.attempt
+
+    def refuse(self):
+        if self.path.endswith(".lock"):
+            raise StorageError("no space for a lock")
+        return attempt(self)
+
+    monkeypatch.setattr(files.Lock, "attempt", refuse)
+    late = rlmnb.append("demo", {"source": "late"}, timeout=0.1)
+    monkeypatch.setattr(files.Lock, "attempt", attempt)
+    assert not (root / "demo" / "spill").exists()
+    assert [cell.cell_id for cell in Session.open("demo").cells][-1] == late
+
+
+def test_reading_a_session_whose_journal_is_held_waits_for_nothing_but_the_lock(root, monkeypatch):
+    session = Session.create("demo")
+    session.append(source="a = 1")
+    monkeypatch.setattr(
+        "rlmnb.store.append.write_entry.__kwdefaults__", {"cwd": None, "timeout": 0.05}
+    )
+    with Lock(str(root / "demo" / "journal.jsonl"), timeout=1):
+        late = rlmnb.append("demo", {"source": "b"}, timeout=0.05)
+        assert len(Session.open("demo").cells) == 1
+    assert [cell.cell_id for cell in Session.open("demo").cells][-1] == late
+
+
+def test_what_a_person_ran_is_not_overwritten_by_an_older_result():
+    session = Session.create("demo")
+    cell_id = session.append(source="slow()", status="running")
+    buffer = read("demo")
+    session.complete(cell_id, output="the agent's\n")
+    buffer["cells"][0]["source"] = ["mine()"]
+    buffer["cells"][0]["outputs"] = [
+        {"output_type": "stream", "name": "stdout", "text": ["mine\n"]}
+    ]
+    save_like_lab(notebook_of("demo"), buffer)
+    cell = Session.open("demo").cells[0]
+    assert cell.source == "mine()"
+    assert cell.outputs[0]["text"] == ["mine\n"]
+
+
+def test_a_result_comes_back_after_an_older_buffer_was_saved():
+    session = Session.create("demo")
+    cell_id = session.append(source="slow()", status="running")
+    buffer = read("demo")
+    session.complete(cell_id, output="done\n")
+    save_like_lab(notebook_of("demo"), buffer)
+    assert Session.open("demo").cell(cell_id).outputs[0]["text"] == ["done\n"]
+
+
+def test_a_notebook_that_appears_while_one_is_made_is_not_replaced(tmp_path, monkeypatch):
+    path = plain(tmp_path / "nb.ipynb", "mine = 1")
+    first = rlmnb.append(str(path), {"source": "a"})
+    whole = path.read_bytes()
+    path.unlink()
+    link = os.link
+
+    def appear_first(source, target):
+        if str(target) == str(path) and not path.exists():
+            path.write_bytes(whole)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", appear_first)
+    second = rlmnb.append(str(path), {"source": "b"})
+    assert ids_at(path) == ["mine-0", first, second]
+
+
+def test_a_notebook_that_is_deeply_nested_can_be_appended_to():
+    append_many("demo", 1)
+    deep: dict = {}
+    for _ in range(600):
+        deep = {"d": deep}
+    notebook = read("demo")
+    notebook["metadata"]["deep"] = deep
+    notebook_of("demo").write_text(json.dumps(notebook))
+    late = rlmnb.append("demo", {"source": "late"})
+    assert [cell.cell_id for cell in Session.open("demo").cells][-1] == late
+
+
+def test_a_round_trip_that_keeps_only_cell_metadata_doubles_no_cell():
+    ids = append_many("demo", 3, output="out")
+    notebook = read("demo")
+    notebook["metadata"] = {}
+    for number, cell in enumerate(notebook["cells"]):
+        cell |= {"id": f"other-{number}", "outputs": []}
+    notebook["cells"][1]["source"] = ["edited = 1"]
+    save_like_lab(notebook_of("demo"), notebook)
+    late = rlmnb.append("demo", {"source": "late"})
+    assert ids_in("demo") == [*ids, late]
+
+
+def test_another_notebook_under_an_old_name_gets_none_of_the_old_cells(tmp_path):
+    path = plain(tmp_path / "a.ipynb", "old = 1")
+    rlmnb.append(str(path), {"source": "agent"})
+    Session.open(path)
+    path.rename(tmp_path / "b.ipynb")
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("new = 1", id="unrelated")]), path
+    )
+    assert [cell.source for cell in Session.open(path).cells] == ["new = 1"]
+    late = rlmnb.append(str(path), {"source": "later"})
+    assert ids_at(path) == ["unrelated", late]
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        Session.open(path)
+
+
+def test_ids_shown_for_cells_without_any_can_be_used(tmp_path, run):
+    old = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("a = 1")])
+    del old.cells[0]["id"]
+    old.nbformat_minor = 4
+    nbformat.write(old, tmp_path / "old.ipynb")
+    shown = Session.open(tmp_path / "old.ipynb").cells[0].cell_id
+    done = run("append", str(tmp_path / "old.ipynb"), "--source", "a", "--depends", "1")
+    assert done.returncode == 0, done.stderr
+    assert ids_at(tmp_path / "old.ipynb") == [shown, done.stdout.strip()]
