@@ -9,7 +9,7 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle wheel bench schema lock clean
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -29,7 +29,7 @@ $(VENV)/.compiled: $(VENV)/.ready $(SOURCES)
 demo: $(VENV)/.compiled
 	@$(BIN)/python examples/demo.py
 
-test: lint unit wheel
+test: lint unit kernel oracle wheel
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -39,6 +39,16 @@ lint: $(VENV)/.ready
 
 unit: $(VENV)/.compiled
 	$(BIN)/pytest -n auto tests/unit tests/property
+
+kernel: $(VENV)/.compiled
+	$(BIN)/pytest -n auto tests/kernel
+
+# Random notebooks, edited at random: a selective replay against a full run in a plain kernel.
+oracle: $(VENV)/.compiled
+	RLMNB_ORACLE=50 $(BIN)/pytest -q -n auto tests/oracle
+
+test-oracle: $(VENV)/.compiled
+	RLMNB_ORACLE=500 $(BIN)/pytest -q -n auto tests/oracle
 
 # What users get is the wheel, so the wheel is what is tested here.
 wheel: $(VENV)/.ready

@@ -5,6 +5,7 @@ Every line that begins with `$` is a command you can type yourself.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -60,6 +61,28 @@ def main() -> None:
 
     tell("Every hash is derived again; the notebook is valid nbformat.")
     run("verify", "demo")
+
+    tell("Code that can run is run once, in a kernel that notes what each cell reads and writes.")
+    for source in (
+        "text = 'the cat and the dog and the bird'",
+        "words = text.split()",
+        "counts = {word: words.count(word) for word in words}",
+        "longest = max(words, key=len)\nprint(longest)",
+        "print(max(counts, key=counts.get))",
+    ):
+        run("append", "words", "--source", source)
+    run("replay", "words", "--force")
+
+    tell("Edit one cell, as you would in JupyterLab, and replay: only what it changes runs.")
+    notebook = Path(os.environ["RLMNB_HOME"]) / "words" / "session.ipynb"
+    whole = json.loads(notebook.read_text(encoding="utf-8"))
+    whole["cells"][3]["source"] = ["longest = min(words, key=len)\n", "print(longest)"]
+    notebook.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+    run("status", "words")
+    run("replay", "words")
+
+    tell("Replay again: nothing is stale, no kernel is started.")
+    run("replay", "words", "--verify")
     tell("Go on by yourself; it is a notebook like any other:")
     here = Path(__file__).resolve().parents[1]
     print(f"export RLMNB_HOME={os.environ['RLMNB_HOME']} PATH={here}/.venv/bin:$PATH")

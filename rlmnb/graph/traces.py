@@ -15,6 +15,7 @@ from rlmnb.graph.code import code_hash
 from rlmnb.graph.names import names_of
 
 ABSENT, INITIAL = "absent", "initial"
+RECORDED = "recorded:"
 Version = dict[str, Any]
 Run = dict[str, Any]
 FileNow = Callable[[str, Mapping[str, Any]], str]
@@ -124,6 +125,9 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
         version = env.names.get(name)
         if isinstance(version, Changing):
             found.append(f"{name} from {version.cell_id} changes")
+        elif version is not None and not version["digest"].startswith(RECORDED):
+            # What the agent had then is not known, so it cannot be said to be the same.
+            found.append(f"{name} from {env.producers[name]} was made anew")
     return found
 
 
@@ -216,8 +220,8 @@ def recorded_run(cell: CodeCell) -> Run:
         "writes": [
             {
                 "names": [name],
-                "digest": f"recorded:{cell.cell_id}:{name}:{cell.source_hash}",
-                "own": {name: f"recorded:{cell.cell_id}:{name}:{cell.source_hash}"},
+                "digest": f"{RECORDED}{cell.cell_id}:{name}:{cell.source_hash}",
+                "own": {name: f"{RECORDED}{cell.cell_id}:{name}:{cell.source_hash}"},
                 "refs": [],
                 "object": None,
                 "problem": "was recorded, not run",

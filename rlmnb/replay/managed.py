@@ -105,6 +105,7 @@ async def managed_kernel(
         notebook,
         km=manager,
         timeout=timeout,
+        interrupt_on_timeout=True,
         startup_timeout=START_SECONDS,
         resources={"metadata": {"path": cwd}},
     )

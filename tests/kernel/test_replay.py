@@ -1,0 +1,225 @@
+"""Replay as a person uses it, on a real kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import rlmnb
+from rlmnb import Session
+from rlmnb.replay.run import replay, stale_cells
+
+pytestmark = pytest.mark.kernel
+
+
+def write(*sources: str, path: str = "nb.ipynb") -> Path:
+    cells = [nbformat.v4.new_code_cell(each, id=f"c{n}") for n, each in enumerate(sources)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return Path(path)
+
+
+def edit(number: int, source: str, path: str = "nb.ipynb") -> None:
+    notebook = nbformat.read(path, 4)
+    notebook.cells[number].source = source
+    nbformat.write(notebook, path)
+
+
+def texts(path: str = "nb.ipynb") -> list[str]:
+    return [
+        "".join(output.get("text", "") for output in cell.outputs)
+        for cell in nbformat.read(path, 4).cells
+    ]
+
+
+def test_the_commands_say_what_runs_and_why(run, run_json):
+    write("x = 1", "print(x)", "y = 5")
+    assert [row["cell_id"] for row in run_json("status", "nb.ipynb")["stale"]] == ["c0", "c1", "c2"]
+    first = run_json("replay", "nb.ipynb")
+    assert first["executed"] == ["c0", "c1", "c2"]
+    assert run_json("status", "nb.ipynb") == {"fresh": ["c0", "c1", "c2"], "stale": []}
+    edit(0, "x = 2")
+    assert run("replay", "nb.ipynb", "--check").returncode == 1
+    dry = run("replay", "nb.ipynb", "--dry-run")
+    assert dry.returncode == 0
+    assert "source edited" in dry.stdout
+    assert texts() == ["", "1\n", ""]
+    second = run("replay", "nb.ipynb")
+    assert second.returncode == 0
+    assert "2 ran, 1 reused" in second.stdout
+    assert "because x from c0 changed" in second.stdout
+    assert texts() == ["", "2\n", ""]
+    again = run_json("replay", "nb.ipynb", "--verify")
+    assert again["verified"] is True
+    assert again["kernel"] == "not started"
+    assert again["reused"] == ["c0", "c1", "c2"]
+    assert set(again) >= {"executed", "reused", "restored", "failed", "skipped", "calls", "seconds"}
+    assert run("replay", "nb.ipynb", "--check").returncode == 0
+    assert run_json("replay", "nb.ipynb", "--force")["executed"] == ["c0", "c1", "c2"]
+
+
+def test_a_failing_cell_stops_its_dependents_and_not_its_siblings(run, run_json):
+    write("x = 1", "y = x / 0", "print(y)", "print('sibling')")
+    report = run_json("replay", "nb.ipynb", code=1)
+    assert report["executed"] == ["c0", "c1", "c3"]
+    assert report["failed"] == ["c1"]
+    assert report["skipped"] == ["c2"]
+    assert texts()[3] == "sibling\n"
+    assert nbformat.read("nb.ipynb", 4).cells[1].outputs[0].ename == "ZeroDivisionError"
+    edit(1, "y = x / 2")
+    assert run_json("replay", "nb.ipynb")["executed"] == ["c1", "c2"]
+    assert texts()[2] == "0.5\n"
+
+
+def test_fail_fast_stops_at_the_first(run_json):
+    write("1 / 0", "print('after')")
+    assert run_json("replay", "nb.ipynb", "--fail-fast", code=1)["executed"] == ["c0"]
+
+
+def test_what_a_failing_cell_half_changed_is_put_back(run_json):
+    write("l = [1]", "l.append(2)", "print(l)")
+    replay(Session.open("nb.ipynb"))
+    edit(1, "l.append(9); 1 / 0")
+    assert run_json("replay", "nb.ipynb", code=1)["skipped"] == ["c2"]
+    edit(1, "l.append(3)")
+    assert run_json("replay", "nb.ipynb")["failed"] == []
+    assert texts()[2] == "[1, 3]\n"
+
+
+def test_a_cell_that_runs_too_long_is_ended(run_json):
+    write("x = 1", "while True: pass", "print(x)")
+    report = run_json("replay", "nb.ipynb", "--timeout", "2", code=1)
+    assert report["failed"] == ["c1"]
+
+
+def test_a_session_that_an_agent_recorded_can_be_replayed(run_json):
+    for source in ("x = 20", "y = x + 1", "print(y)"):
+        rlmnb.append("demo", {"source": source})
+    assert run_json("status", "demo")["stale"] == []
+    notebook = Path(os.environ["RLMNB_HOME"]) / "demo" / "session.ipynb"
+    edit(1, "y = x + 2", path=str(notebook))
+    report = run_json("replay", "demo")
+    assert len(report["executed"]) == 3  # x was never in a kernel of ours, so it is made now
+    assert texts(str(notebook))[2] == "22\n"
+    assert run_json("verify", "demo")["ok"]
+
+
+def test_outputs_are_those_of_nbclient():
+    sources = [
+        "print('a'); print('b')",
+        "import sys; print('err', file=sys.stderr); print('out')",
+        "from IPython.display import display, clear_output, HTML\ndisplay(HTML('<b>x</b>'))",
+        "print('gone'); clear_output(); print('stays')",
+        "[1, {'a': 2}]",
+        "for i in range(3): print(i, end='\\r')",
+        "handle = display('one', display_id='d')",
+    ]
+    write(*sources)
+    replay(Session.open("nb.ipynb"))
+    ours = nbformat.read("nb.ipynb", 4)
+    peer = nbformat.read(write(*sources, path="peer.ipynb"), 4)
+    NotebookClient(peer, kernel_name="python3").execute()
+    assert [cell.outputs for cell in ours.cells] == [cell.outputs for cell in peer.cells]
+
+
+def test_the_kernel_behaves_as_the_plain_one():
+    write(
+        "%who_ls",
+        "import asyncio\nawait asyncio.sleep(0)\nprint('awaited')",
+        "!echo shell",
+        "%%timeit -n1 -r1\npass",
+        "x = 5\nx?",
+        "del x\n'x' in globals()",
+    )
+    report = replay(Session.open("nb.ipynb"))
+    assert report.failed == []
+    shown = texts()
+    assert shown[1] == "awaited\n"
+    assert shown[2].strip() == "shell"
+
+
+def test_a_tampered_or_foreign_state_is_made_again_and_never_loaded(root):
+    write("x = [1, 2]", "print(x)", "y = 1")
+    replay(Session.open("nb.ipynb"))
+    database = Path(".rlmnb/objects/state/state.db")
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute("SELECT digest, bytes FROM state").fetchall()
+        for name, data in rows:
+            connection.execute(
+                "UPDATE state SET bytes = ? WHERE digest = ?", (data[:-1] + b"!", name)
+            )
+    connection.close()
+    edit(1, "print(len(x))")
+    report = replay(Session.open("nb.ipynb"))
+    assert report.executed == ["c0", "c1"]
+    assert texts()[1] == "2\n"
+
+
+def test_another_users_key_makes_state_foreign(root):
+    write("x = [1, 2]", "print(x)")
+    replay(Session.open("nb.ipynb"))
+    (root / ".key").write_bytes(b"k" * 32)
+    edit(1, "print(len(x))")
+    assert replay(Session.open("nb.ipynb")).executed == ["c0", "c1"]
+
+
+def test_state_comes_back_sharing_what_it_shared_and_functions_see_the_live_names():
+    write(
+        "a = [1]\nb = a\nd = {'a': a}",
+        "k = 1\ndef f():\n    return k + len(a)",
+        "k = 10",
+        "a.append(2); print(b, d['a'] is a, f())",
+    )
+    replay(Session.open("nb.ipynb"))
+    edit(3, "a.append(5); print(b, d['a'] is a, f())")
+    report = replay(Session.open("nb.ipynb"))
+    assert report.executed == ["c3"]
+    assert texts()[3] == "[1, 5] True 12\n"
+
+
+KILL = "import sys; from rlmnb.cli.main import main; sys.exit(main(['replay', 'nb.ipynb']))"
+
+
+def test_a_replay_that_is_killed_keeps_what_was_done_and_the_next_finishes(run):
+    write(*(f"import time; time.sleep(0.1); x{n} = {n}; print(x{n})" for n in range(12)))
+    process = subprocess.Popen([sys.executable, "-c", KILL], stdout=subprocess.DEVNULL)
+    journal = Path(".rlmnb/nb.ipynb/journal.jsonl")
+    end = time.monotonic() + 30
+    while not (journal.exists() and journal.read_text().count('"op":"update"') >= 3):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    nbformat.validate(nbformat.read("nb.ipynb", 4))
+    report = replay(Session.open("nb.ipynb"))
+    assert len(report.reused) >= 3
+    assert len(report.executed) + len(report.reused) == 12
+    assert texts() == [f"{n}\n" for n in range(12)]
+    assert stale_cells(Session.open("nb.ipynb")) == {}
+
+
+def test_a_kernel_that_dies_is_a_clear_error_and_loses_nothing(run):
+    write("x = 1; print(x)", "import os; os.kill(os.getpid(), 9)", "print(x)")
+    done = run("replay", "nb.ipynb")
+    assert done.returncode == 3
+    assert "kernel died" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert texts()[0] == "1\n"
+    edit(1, "y = 2")
+    assert run("replay", "nb.ipynb").returncode == 0
+    assert texts()[2] == "1\n"
+
+
+def test_the_kernel_spec_is_found_by_jupyter():
+    spec = json.loads((Path(__file__).parents[2] / "kernels" / "rlmnb" / "kernel.json").read_text())
+    assert spec["argv"][:3] == ["python", "-m", "rlmnb.kernel.app"]
+    assert spec["language"] == "python"
