@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 
-from benchmarks import sessions
+from benchmarks import replays, sessions
 from benchmarks.measure import Row
 
 
@@ -23,7 +24,7 @@ def main() -> int:
     """Measure and print."""
     as_json = "--json" in sys.argv[1:]
     found = []
-    for row in sessions.rows():
+    for row in itertools.chain(sessions.rows(), replays.rows()):
         found.append(row)
         if not as_json:
             show(row)

@@ -55,6 +55,16 @@ def names_of(source: str) -> Names:
     return Names(tuple(sorted(reads)), tuple(sorted(finder.writes)), opaque)
 
 
+def surely_set(tree: ast.Module) -> frozenset[str]:
+    """Return the names that code binds whatever happens, if it runs to its end."""
+    finder = _Finder()
+    try:
+        finder.block(tree.body)
+    except RecursionError:
+        return frozenset()
+    return frozenset(finder.sure)
+
+
 def _without_magics(source: str) -> tuple[str, bool]:
     """Blank out lines that only IPython understands; tell whether one may touch variables."""
     kept, opaque = [], False
@@ -75,13 +85,13 @@ class _Finder:
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self.deferred: set[str] = set()
-        self._sure: set[str] = set()
+        self.sure: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt]) -> None:
         for statement in statements:
             self._visit(statement)
         # A function's body runs when it is called, which is after the cell has defined the rest.
-        self.deferred -= self._sure
+        self.deferred -= self.sure
 
     def _visit(self, node: ast.AST) -> None:
         visitor = _VISITORS.get(type(node))
@@ -114,7 +124,7 @@ class _Finder:
         if isinstance(node.ctx, ast.Store):
             self._write(node.id)
         else:
-            if node.id not in self._sure:
+            if node.id not in self.sure:
                 self.reads.add(node.id)
             if isinstance(node.ctx, ast.Del):
                 self.writes.add(node.id)
@@ -142,11 +152,11 @@ class _Finder:
 
     def _write(self, name: str) -> None:
         self.writes.add(name)
-        self._sure.add(name)
+        self.sure.add(name)
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> None:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            self.reads |= {node.target.id} - self._sure
+            self.reads |= {node.target.id} - self.sure
         if node.value is not None:
             self._visit(node.value)
         if isinstance(node, ast.AnnAssign):
@@ -163,17 +173,17 @@ class _Finder:
 
     def _branched(self, node: ast.AST, skip: tuple[str, ...] = ()) -> None:
         """Visit code that may not run: what it writes is sure only until it ends."""
-        before = set(self._sure)
+        before = set(self.sure)
         for field, value in ast.iter_fields(node):
             if field in skip:
                 continue
             if isinstance(value, list):
-                at_start = set(self._sure)
+                at_start = set(self.sure)
                 self._all([part for part in value if isinstance(part, ast.AST)])
-                self._sure = at_start
+                self.sure = at_start
             elif isinstance(value, ast.AST):
                 self._visit(value)
-        self._sure = before
+        self.sure = before
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
@@ -188,7 +198,7 @@ class _Finder:
             self._all([*node.bases, *(keyword.value for keyword in node.keywords)])
             inner = _Finder()
             inner.block(node.body)
-            self.reads |= inner.reads - self._sure
+            self.reads |= inner.reads - self.sure
             self.deferred |= inner.deferred
         else:
             arguments = node.args
@@ -211,7 +221,7 @@ class _Finder:
             if isinstance(name, ast.Name)
         }
         inner = _Finder()
-        inner._sure = self._sure | bound
+        inner.sure = self.sure | bound
         for generator in node.generators:
             inner._all([generator.iter, *generator.ifs])
         inner._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])

@@ -87,8 +87,20 @@ class Environment:
             self.files[path] = version["hash"]
 
     def _drop(self, name: str) -> None:
-        self.names.pop(name, None)
+        """Forget a variable; those that shared objects with it go on without it."""
+        version = self.names.pop(name, None)
         self.producers.pop(name, None)
+        if not isinstance(version, dict) or len(version["names"]) < 2:
+            return
+        left = [each for each in version["names"] if self.names.get(each) is version]
+        remnant = {
+            **version,
+            "names": left,
+            "digest": f"{version['digest']}-{name}",
+            "own": {each: version["own"][each] for each in left},
+        }
+        for each in left:
+            self.names[each] = remnant
 
     def change(self, cell_id: str, names: Iterable[str]) -> None:
         """Mark what a cell that will run may leave."""

@@ -14,7 +14,7 @@ _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM"
 class CodeNames:
     """The names that a piece of code can touch, nested functions and classes included."""
 
-    __slots__ = ("attributes", "reads", "strings", "writes")
+    __slots__ = ("attributes", "reads", "strings", "sure", "writes")
 
     def __init__(
         self,
@@ -22,7 +22,9 @@ class CodeNames:
         writes: frozenset[str],
         attributes: frozenset[str],
         strings: frozenset[str],
+        sure: frozenset[str] = frozenset(),
     ) -> None:
+        self.sure = sure
         self.reads = reads
         self.writes = writes
         self.attributes = attributes

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb.errors import RlmnbError
+from rlmnb.graph.names import surely_set
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.codenames import CodeNames, names_in
 from rlmnb.kernel.hidden import AMBIENT, CHANCE, INITIAL, Hidden
@@ -146,15 +147,15 @@ class Tracker:
         old = dict(self.groups)
         for name in deleted:
             self._forget(name)
-        versions = self._refresh(changed & set(now))
+        # Setting a variable to what it was is still setting it: the cell would do so again.
+        set_anew = (look.code.sure - look.reads) if look.code is not None else frozenset()
+        versions = self._refresh(changed & set(now), set_anew & set(now))
         for version in versions:
             # A new version holds the values of all its members, whoever set them: it is right
             # only while those of the groups that went into it are what they were.
             for name in version.names:
-                if name in look.bindings and name in old and len(old[name].names) > 1:
-                    reads["~" + old[name].names[0]] = old[name].digest
-                elif name in look.bindings and name in old:
-                    reads.setdefault(name, old[name].own[name])
+                if name in look.bindings and name in old and name not in set_anew:
+                    reads["~" + name] = old[name].digest
         hidden_values = self.hidden.values()
         hidden_now = self.hidden.digests(hidden_values)
         writes = [version.as_dict() for version in versions]
@@ -222,8 +223,9 @@ class Tracker:
             walk.variable(name)
         return walk
 
-    def _refresh(self, names: set[str]) -> list[Group]:
-        """Look at these variables again; return the groups that are not what they were."""
+    def _refresh(self, names: set[str], set_anew: frozenset[str]) -> list[Group]:
+        """Look at these variables again; return the groups that were set or have changed."""
+        names = names | set_anew
         walks = {name: self._walk([name]) for name in sorted(names)}
         others = {group.names: group for group in self.groups.values()}
         for group in others.values():
@@ -235,9 +237,11 @@ class Tracker:
             new = self._group(members, walks)
             old = self.groups.get(members[0])
             if old is not None and old.names == new.names and old.digest == new.digest:
-                new = Group(**{**new.__dict__, "object": old.object})
+                new = Group(**{**new.__dict__, "object": old.object, "problem": old.problem})
                 for name in members:
                     self.groups[name] = new
+                if set_anew & set(members):
+                    found.append(new)
                 continue
             new = self._stored(new)
             for name in members:
@@ -366,6 +370,7 @@ class Tracker:
             self.hidden.restore(names[0], value)
             return
         values = self.store.load(self.namespace, version["object"], find)
+        values = {name: values[name] for name in names}
         for name in names:
             for other in self.groups.pop(name).names if name in self.groups else ():
                 self.groups.pop(other, None)
@@ -431,10 +436,12 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     """Return the names in a cell's code, None if it does not compile and so does nothing."""
     try:
         tree = _without_dormant(ast.parse(transform(source)))
+        sure = surely_set(tree)
         code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return names_in(code)
+    found = names_in(code)
+    return CodeNames(found.reads, found.writes, found.attributes, found.strings, sure)
 
 
 def follow(
@@ -449,8 +456,9 @@ def follow(
             found.add(name)
             waiting.extend(refs_of(name))
     opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & _OPAQUE_ATTRIBUTES)
-    # A name that is only stored is not read; what it was before does not matter.
-    only_stored = names.writes - names.reads - {ref for name in found for ref in refs_of(name)}
+    # A name that is surely set, and not looked at, is not read: what it was does not matter.
+    refs = {ref for name in found for ref in refs_of(name)}
+    only_stored = (names.sure & names.writes) - names.reads - refs
     return frozenset(found - only_stored), opaque
 
 

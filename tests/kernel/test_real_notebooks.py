@@ -1,0 +1,98 @@
+"""Notebooks of the kinds people have: outputs as nbclient's, and nothing to do the second time."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from rlmnb import Session
+from rlmnb.replay.run import replay
+
+pytestmark = pytest.mark.kernel
+
+NOTEBOOKS = {
+    "a data analysis": [
+        "import numpy as np\nimport pandas as pd",
+        "np.random.seed(0)\ndf = pd.DataFrame({'a': np.arange(6), 'b': np.random.rand(6)})",
+        "df.head(3)",
+        "df['c'] = df['a'] * 2",
+        "df.groupby(df['a'] % 2)['c'].sum()",
+        "small = df[df['b'] > 0.5].copy()\nlen(small)",
+        "small.loc[:, 'b'] = 0\nprint(small['b'].sum(), df['b'].sum() > 0)",
+        "df.describe().loc['mean']",
+    ],
+    "arrays and views": [
+        "import numpy as np",
+        "a = np.arange(10)",
+        "v = a[2:5]",
+        "v[0] = 100",
+        "print(a)",
+        "m = a.reshape(2, 5).T.copy()",
+        "m.sum()",
+    ],
+    "a plot": [
+        "%matplotlib inline\nimport matplotlib.pyplot as plt",
+        "values = [1, 4, 9]",
+        "plt.plot(values)\nplt.title('squares')\nplt.show()",
+        "fig, ax = plt.subplots()\nax.bar([0, 1, 2], values);",
+    ],
+    "classes and functions": [
+        "from dataclasses import dataclass, field\nfrom enum import Enum",
+        "class Colour(Enum):\n    RED = 1\n    BLUE = 2",
+        "@dataclass\nclass Item:\n    name: str\n    colour: Colour\n    tags: list = field(default_factory=list)",
+        "items = [Item('a', Colour.RED), Item('b', Colour.BLUE)]",
+        "items[0].tags.append('x')",
+        "sorted(items, key=lambda item: item.colour.value, reverse=True)",
+        "from functools import lru_cache\n@lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)",
+        "fib(30), fib.cache_info().currsize",
+    ],
+    "rich output": [
+        "from IPython.display import HTML, Markdown, JSON, display",
+        "display(HTML('<i>x</i>'), Markdown('**y**'))\nJSON({'a': 1})",
+        "import warnings\nwarnings.warn('careful')",
+        "print('out')\nimport sys\nprint('err', file=sys.stderr)",
+    ],
+}
+EDITS = {
+    "a data analysis": (3, "df['c'] = df['a'] * 3"),
+    "arrays and views": (3, "v[0] = 200"),
+    "a plot": (1, "values = [1, 8, 27]"),
+    "classes and functions": (4, "items[0].tags.append('y')"),
+    "rich output": (3, "print('other')"),
+}
+
+
+def run_plain(sources: list[str]) -> list:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    NotebookClient(notebook, kernel_name="python3").execute()
+    return [normal(cell.outputs) for cell in notebook.cells]
+
+
+def normal(outputs: list) -> list:
+    shown = []
+    for output in outputs:
+        plain = {key: value for key, value in output.items() if key != "execution_count"}
+        text = plain.get("text", "")
+        if "ipykernel_" in text:  # the name of a temporary file, which has the process in it
+            plain["text"] = text[text.index("UserWarning") :]
+        shown.append(plain)
+    return shown
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_real_notebook_replays_to_what_nbclient_gives(name: str):
+    sources = list(NOTEBOOKS[name])
+    cells = [nbformat.v4.new_code_cell(each, id=f"c{n}") for n, each in enumerate(sources)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), "nb.ipynb")
+    for number, source in ((None, ""), EDITS[name]):
+        if number is not None:
+            notebook = nbformat.read("nb.ipynb", 4)
+            notebook.cells[number].source = sources[number] = source
+            nbformat.write(notebook, "nb.ipynb")
+        report = replay(Session.open("nb.ipynb"))
+        assert report.failed == []
+        ours = [normal(cell.outputs) for cell in nbformat.read("nb.ipynb", 4).cells]
+        assert ours == run_plain(sources), report.causes
+        again = replay(Session.open("nb.ipynb"))
+        assert (again.executed, again.kernel) == ([], "not started")
