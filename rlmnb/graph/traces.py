@@ -121,6 +121,8 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     causes = []
     if run["text"] != cell.source_hash and run["code"] != code_hash(cell.source):
         causes.append("source edited")
+    if run.get("untracked"):
+        causes.append("could not be followed when it last ran")
     if run["failed"] and "raises-exception" not in cell.tags:
         causes.append("failed when it last ran")
     if run["python"] != files.python:

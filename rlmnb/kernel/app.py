@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
@@ -46,13 +48,16 @@ class RlmnbKernel(IPythonKernel):
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         tracker = self.tracker
-        tracker.before(code)
+        followed = _quietly(tracker.before, code)
         reply: dict[str, Any] = {}
         try:
             reply = await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
             return reply
         finally:
-            self._trace = tracker.after(failed=reply.get("status") != "ok")
+            if followed is not None:
+                self._trace = _quietly(tracker.after, failed=reply.get("status") != "ok")
+            if self._trace is None:
+                tracker.groups.clear()
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Send the trace along with the reply."""
@@ -65,6 +70,15 @@ class RlmnbKernel(IPythonKernel):
         """Bring variables to the versions asked for; called through a silent request."""
         asked = json.loads(request)
         return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"]))
+
+
+def _quietly(action: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Do something that must never be in the way of the user's code; None if it cannot be done."""
+    try:
+        return action(*args, **options) or True
+    except Exception:
+        logging.getLogger(__name__).exception("a cell could not be followed")
+        return None
 
 
 def main() -> None:

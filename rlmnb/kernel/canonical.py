@@ -63,6 +63,8 @@ class Walk:
             self._value(value)
         except RecursionError:
             self._give_up("too deeply nested to look through")
+        except Exception as error:  # noqa: BLE001 - looking at an object runs its own code
+            self._give_up(f"cannot be looked through: {type(error).__name__}")
 
     def digest(self) -> str:
         """Return the digest of all that was taken in."""
@@ -282,7 +284,8 @@ class Walk:
         if value.dtype.hasobject:
             self._sequence(b"items", value.ravel().tolist())
         else:
-            self._hash.update(memoryview(numpy.ascontiguousarray(value)).cast("B"))
+            flat = numpy.ascontiguousarray(value).reshape(-1)
+            self._hash.update(flat.view(numpy.uint8) if flat.size else b"")
         return True
 
     def _reduced(self, value: Any) -> None:

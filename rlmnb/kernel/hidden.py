@@ -38,7 +38,7 @@ class Hidden:
             "$cwd": os.getcwd() if os.getcwd() != self._cwd else None,
             "$environ": self._environ_changes(),
             "$sys.path": list(sys.path) if sys.path != self._path else None,
-            "$warnings": self._filters_now(),
+            "$warnings": list(warnings.filters) if warnings.filters != self._filters else None,
             "$random": random.getstate() if random.getstate() != self._random else None,
             "$numpy.random": self._numpy_now(),
         }
@@ -51,12 +51,6 @@ class Hidden:
             if os.environ.get(key) != self._environ.get(key)
         }
         return changed or None
-
-    def _filters_now(self) -> list[str] | None:
-        # What a library adds on import is the same at every import and says nothing.
-        changed = [repr(each) for each in warnings.filters if each not in self._filters]
-        own = [each for each in changed if "site-packages" not in each]
-        return own or None
 
     def _numpy_now(self) -> Any:
         numpy = sys.modules.get("numpy")
@@ -85,6 +79,10 @@ class Hidden:
             self._restore_environ(value or {})
         elif name == "$sys.path":
             sys.path[:] = self._path if value is None else value
+        elif name == "$warnings":
+            with warnings.catch_warnings():
+                pass  # leaving the block makes every module look at the filters again
+            warnings.filters[:] = self._filters if value is None else value  # type: ignore[index]
         elif name == "$random" and value is not None:
             random.setstate(value)
         elif name == "$numpy.random" and value is not None:

@@ -129,6 +129,21 @@ def replay(
     return report
 
 
+_UNTRACKED: Run = {
+    "reads": {},
+    "writes": [],
+    "deleted": [],
+    "opaque": True,
+    "history": False,
+    "failed": False,
+    "untracked": True,
+    "files_read": {},
+    "files_written": {},
+    "listed": {},
+    "flags": [],
+}
+
+
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
     pass
 
@@ -267,13 +282,11 @@ class _Replay:
         self._tell(cell.cell_id, cell.number, "running")
         done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
-        if trace is None:
-            trace = {"reads": {}, "writes": [], "deleted": [], "opaque": True, "history": False,
-                     "failed": True, "files_read": {}, "files_written": {}, "listed": {},
-                     "flags": []}  # fmt: skip
+        trace = dict(_UNTRACKED) if trace is None else trace
         trace["reads"] = {
             name: self._alias.get(read, read) for name, read in trace["reads"].items()
         }
+        trace["reads"] |= {name: self._env.own(name) for name in AMBIENT if name in trace["reads"]}
         run = {
             **trace,
             "text": cell.source_hash,

@@ -11,6 +11,15 @@ from rlmnb.replay.run import replay
 
 pytestmark = pytest.mark.kernel
 
+ITEM = """@dataclass
+class Item:
+    name: str
+    colour: Colour
+    tags: list = field(default_factory=list)"""
+FIB = """from functools import lru_cache
+@lru_cache
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)"""
 NOTEBOOKS = {
     "a data analysis": [
         "import numpy as np\nimport pandas as pd",
@@ -40,11 +49,11 @@ NOTEBOOKS = {
     "classes and functions": [
         "from dataclasses import dataclass, field\nfrom enum import Enum",
         "class Colour(Enum):\n    RED = 1\n    BLUE = 2",
-        "@dataclass\nclass Item:\n    name: str\n    colour: Colour\n    tags: list = field(default_factory=list)",
+        ITEM,
         "items = [Item('a', Colour.RED), Item('b', Colour.BLUE)]",
         "items[0].tags.append('x')",
         "sorted(items, key=lambda item: item.colour.value, reverse=True)",
-        "from functools import lru_cache\n@lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)",
+        FIB,
         "fib(30), fib.cache_info().currsize",
     ],
     "rich output": [
