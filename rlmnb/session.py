@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlmnb import digest, indexing
 from rlmnb.capture import toolcalls
-from rlmnb.errors import CellNotFoundError, InvalidCellError, SchemaError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidCellError, StorageError
 from rlmnb.format import cells as making
 from rlmnb.format import times
 from rlmnb.format.migrations import migrate
@@ -199,12 +199,16 @@ class Session:
     def state(self) -> SessionState:
         """The session's state, checked against the schema. Change it, then `save()`."""
         if self._state is None:
+            from rlmnb.format.checks import checked_state
+
             self._state = checked_state(self.stored_state(), self._place.notebook)
             self._state_before = self._state.model_dump(mode="json")
         return self._state
 
     def view(self) -> dict[str, Any]:
         """Return the whole state with what is computed from the cells filled in."""
+        from rlmnb.format.checks import checked_state
+
         state = checked_state(self.stored_state(), self._place.notebook).model_dump(mode="json")
         computed = {"files": self.context_files(), "tool_outputs": self._tool_outputs()}
         state["context"] = {**state["context"], **computed}
@@ -258,10 +262,12 @@ class Session:
         fields |= {"source": source, "type": type, "dependencies": dependencies}
         if output is not None:
             fields["output"] = output
-        return self.append_cell(with_tool_call(fields, self._cwd())).cell_id
+        return self.append_cell(toolcalls.with_tool_call(fields, self._cwd())).cell_id
 
     def append_cell(self, cell: Mapping[str, Any]) -> appending.Appended:
         """Append a cell made of fields, or a whole nbformat cell; say where it got to."""
+        from rlmnb.format.checks import check_record
+
         check_record(making.complete(cell))
         appended = appending.append(self._place, cell)
         self._read()
@@ -378,38 +384,6 @@ class Session:
                 target.put(self.objects.get(item["object"]))
 
 
-def checked_state(state: Mapping[str, Any], where: str) -> SessionState:
-    """Return a state as its model, or say what is wrong with it."""
-    from pydantic import ValidationError
-
-    from rlmnb.format.session import SessionState
-
-    try:
-        return SessionState.model_validate(state)
-    except ValidationError as error:
-        raise SchemaError(f"{where}: the session's state is not valid: {first(error)}") from None
-
-
-def check_record(cell: Mapping[str, Any]) -> None:
-    """Refuse a cell whose record is not what the schema says."""
-    from pydantic import ValidationError
-
-    from rlmnb.format.record import CellRecord
-
-    record = cell["metadata"].get("rlmnb")
-    try:
-        if record is not None:
-            CellRecord.model_validate(record)
-    except ValidationError as error:
-        raise InvalidCellError(f"a record is not valid: {first(error)}") from None
-
-
-def first(error: Any) -> str:
-    """Return the first thing a validation found, as a short line."""
-    found = error.errors()[0]
-    return f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}"
-
-
 def _begin(
     place: Place,
     state: Mapping[str, Any],
@@ -433,21 +407,3 @@ def _begin(
 def _creates(entry: Mapping[str, Any]) -> bool:
     """Tell whether a cell that is the first to write a file may well have made it."""
     return entry.get("operation") not in ("Edit", "MultiEdit", "NotebookEdit")
-
-
-def with_tool_call(fields: Mapping[str, Any], cwd: str) -> dict[str, Any]:
-    """Add to a cell's fields what its source says: the tool call it is, the files it names."""
-    source = str(fields.get("source", ""))
-    inferred: dict[str, Any] = {}
-    if (call := toolcalls.parse_call(source)) is not None:
-        inferred = {"operation": call.operation, "args": call.args}
-        inferred |= toolcalls.file_fields(call, cwd)
-    written = {**inferred, **fields}.get("files_written") or {}
-    named = {
-        path: version
-        for path, version in toolcalls.files_named(source, cwd).items()
-        if path not in written
-    }
-    if named:
-        inferred["files_read"] = {**named, **inferred.get("files_read", {})}
-    return {**inferred, **fields}

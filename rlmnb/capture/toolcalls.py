@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,3 +96,19 @@ def versions(paths: list[str], cwd: str) -> dict[str, Any]:
     """Describe files as they are now, each under its absolute path."""
     absolute = [os.path.normpath(os.path.join(cwd, os.path.expanduser(path))) for path in paths]
     return {path: digest.of_file(path) for path in absolute}
+
+
+def with_tool_call(fields: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    """Add to a cell's fields what its source says: the tool call it is, the files it names."""
+    source = str(fields.get("source", ""))
+    inferred: dict[str, Any] = {}
+    if (call := parse_call(source)) is not None:
+        inferred = {"operation": call.operation, "args": call.args}
+        inferred |= file_fields(call, cwd)
+    written = {**inferred, **fields}.get("files_written") or {}
+    named = {
+        path: version for path, version in files_named(source, cwd).items() if path not in written
+    }
+    if named:
+        inferred["files_read"] = {**named, **inferred.get("files_read", {})}
+    return {**inferred, **fields}

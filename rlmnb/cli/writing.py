@@ -8,12 +8,13 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from rlmnb.capture.toolcalls import versions
+from rlmnb.capture.toolcalls import versions, with_tool_call
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidCellError
 from rlmnb.format import cells as making
-from rlmnb.session import Session, check_record, with_tool_call
+from rlmnb.format.checks import check_record
+from rlmnb.session import Session
 from rlmnb.store import sessions
 from rlmnb.store.append import append
 from rlmnb.store.layout import place_of

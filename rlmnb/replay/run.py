@@ -30,7 +30,7 @@ from rlmnb.graph.traces import (
 from rlmnb.jsontext import portable
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.hidden import AMBIENT, CHANCE
-from rlmnb.kernel.tracker import code_names, follow
+from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.watch import listing_digest
 from rlmnb.session import Session
 from rlmnb.store import notebook
