@@ -109,6 +109,17 @@ def read_bytes(path: str) -> bytes:
         os.close(descriptor)
 
 
+def read_into_memory(path: str) -> bytearray:
+    """Read one of our files into memory that can be changed, without another copy of it."""
+    descriptor = open_regular(path)
+    with open(descriptor, "rb", buffering=0) as file:
+        data = bytearray(os.fstat(descriptor).st_size)
+        view = memoryview(data)
+        while view and (count := file.readinto(view)):
+            view = view[count:]
+    return data
+
+
 def read_at(descriptor: int, start: int, length: int) -> bytes:
     """Read `length` bytes from `start`, fewer only at the end of the file."""
     parts = []

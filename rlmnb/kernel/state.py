@@ -20,7 +20,14 @@ import cloudpickle
 
 from rlmnb import digest
 from rlmnb.errors import ObjectError
-from rlmnb.files import make_directory, open_regular, read_bytes, write_all, write_atomic
+from rlmnb.files import (
+    make_directory,
+    open_regular,
+    read_bytes,
+    read_into_memory,
+    write_all,
+    write_atomic,
+)
 
 _MAGIC = b"rlmnb state 1\n"
 _SMALL = 64 * 1024
@@ -185,6 +192,18 @@ class StateStore:
             raise ObjectError(f"state {name} holds other bytes than its digest says")
         return data
 
+    def _get_writable(self, name: str) -> bytearray:
+        """Return a buffer that arrays can be made of: in memory of its own, read into it once."""
+        if not digest.is_digest(name):
+            raise ObjectError(f"{name!r} is not the digest of an object")
+        try:
+            data = read_into_memory(self._path(name))
+        except FileNotFoundError:
+            return bytearray(self._get(name))
+        if digest.of_bytes(memoryview(data)) != name:
+            raise ObjectError(f"state {name} holds other bytes than its digest says")
+        return data
+
     def save(self, namespace: dict[str, Any], names: tuple[str, ...], limit: int) -> str | None:
         """Store these variables together; None if they are more than `limit` bytes."""
         buffers: list[pickle.PickleBuffer] = []
@@ -210,8 +229,7 @@ class StateStore:
         if not blob.startswith(_MAGIC) or not hmac.compare_digest(signature, self._sign(payload)):
             raise ObjectError(f"state {name} is not signed with your key; it will be made again")
         stored, data = pickle.loads(payload)  # noqa: S301 - the signature is ours
-        # Arrays made of read-only memory could not be changed in place.
-        buffers = [bytearray(self._get(each)) for each in stored]
+        buffers = [self._get_writable(each) for each in stored]
         found: dict[str, Any] = _Unpickler(io.BytesIO(data), namespace, buffers, find).load()
         return found
 

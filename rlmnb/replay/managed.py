@@ -43,7 +43,7 @@ class ManagedKernel:
     async def run(self, index: int) -> tuple[Any, dict[str, Any] | None, str | None]:
         """Run a cell; return it with its outputs, its trace, and the error it ended with."""
         self._trace = None
-        cell = self._client.nb.cells[index]
+        cell = self._client.nb.cells[index] = _as_node(self._client.nb.cells[index])
         error = None
         try:
             await self._client.async_execute_cell(cell, index)
@@ -136,8 +136,15 @@ def _socket_directory() -> str:
 
 
 def as_nodes(whole: dict[str, Any]) -> Any:
-    """Return a notebook as nbclient wants it."""
-    from nbformat.v4.nbjson import reads
+    """Return a notebook as nbclient wants it; a cell is converted when it is about to run."""
+    outer = {**whole, "cells": []}
+    nodes = nbformat.from_dict(outer)  # type: ignore[no-untyped-call]
+    nodes.cells = list(whole["cells"])
+    return nodes
 
-    text = json.dumps(whole)
-    return nbformat.from_dict(reads(text))  # type: ignore[no-untyped-call]
+
+def _as_node(cell: dict[str, Any]) -> Any:
+    from nbformat.v4.rwbase import rejoin_lines
+
+    alone = nbformat.from_dict({"cells": [cell]})  # type: ignore[no-untyped-call]
+    return rejoin_lines(alone).cells[0]  # type: ignore[no-untyped-call]
