@@ -32,6 +32,8 @@ class CodeCell:
     recorded: bool
     tags: frozenset[str] = frozenset()
     number: int = 0
+    # What a tool or a model did is kept as it was recorded; such a cell is never run.
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

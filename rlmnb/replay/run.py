@@ -86,6 +86,7 @@ def code_cells(session: Session) -> list[CodeCell]:
                 recorded=recorded,
                 tags=frozenset(tags if isinstance(tags, list) else ()),
                 number=cell.number,
+                frozen=cell.type in _FROZEN_TYPES,
             )
         )
     return found
@@ -209,20 +210,25 @@ class _Replay:
 
     async def _step(self, cell: CodeCell) -> None:
         causes = causes_of(cell, self._env, self._files)
-        if cell.cell_id in self._force:
+        if cell.cell_id in self._force and not cell.frozen:
             causes = ["was asked for", *causes]
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
         blocked = self._blocked_by(cell)
         if blocked is not None:
             self._report.skipped.append(cell.cell_id)
-            self._report.causes[cell.cell_id] = [f"{blocked} failed"]
+            self._report.causes[cell.cell_id] = [f"{blocked} did not run to its end"]
             self._block(cell, blocked)
             return
         if not causes:
             self._reuse(cell)
             return
         self._report.causes[cell.cell_id] = causes
+        if cell.frozen:
+            self._report.skipped.append(cell.cell_id)
+            causes.append("it is a tool or model cell, which is not run")
+            self._block(cell, cell.cell_id)
+            return
         if cell.run is not None and cell.run["history"]:
             await self._run_all_above(cell)
         await self._execute(cell, causes)
@@ -268,7 +274,8 @@ class _Replay:
         for other in self._cells:
             if other.cell_id == cell.cell_id:
                 return
-            if other.cell_id not in self._report.executed and other.source.strip():
+            done = other.cell_id in self._report.executed
+            if not done and other.source.strip() and not other.frozen:
                 await self._again(other)
 
     async def _execute(self, cell: CodeCell, causes: list[str]) -> None:
@@ -366,6 +373,8 @@ class _Replay:
         """Run the cell that made a version which cannot be restored."""
         producer = env.producers[version["names"][0]]
         cell = next(each for each in self._cells if each.cell_id == producer)
+        if cell.frozen:
+            raise _Unavailable(f"{producer} is a tool or model cell, which is not run")
         if "rlmnb:pinned" in cell.tags:
             raise _Unavailable(f"{producer} is pinned, and what it made cannot be restored")
         await self._again(cell)

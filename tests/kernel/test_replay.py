@@ -219,7 +219,26 @@ def test_a_kernel_that_dies_is_a_clear_error_and_loses_nothing(run):
     assert texts()[2] == "1\n"
 
 
-def test_the_kernel_spec_is_found_by_jupyter():
+def test_the_kernel_spec_names_our_kernel():
     spec = json.loads((Path(__file__).parents[2] / "kernels" / "rlmnb" / "kernel.json").read_text())
     assert spec["argv"][:3] == ["python", "-m", "rlmnb.kernel.app"]
     assert spec["language"] == "python"
+
+
+def test_a_tool_cell_is_never_run_and_what_needs_it_says_so(run_json):
+    Path("gone.txt").write_text("still here")
+    tool = "code = tools.Bash(command='rm gone.txt')"
+    first = rlmnb.append("demo", {"source": tool, "type": "tool"})
+    rlmnb.append("demo", {"source": "x = 1"})
+    last = rlmnb.append("demo", {"source": "print(code)", "output": "recorded"})
+    report = run_json("replay", "demo", "--force")
+    assert first not in report["executed"]
+    assert report["skipped"] == [last]
+    assert "not run" in " ".join(report["causes"][last])
+    notebook = str(Path(os.environ["RLMNB_HOME"]) / "demo" / "session.ipynb")
+    edit(0, tool.replace("gone", "g*"), path=notebook)
+    report = run_json("replay", "demo")
+    assert first in report["skipped"]
+    assert first not in report["executed"]
+    assert Path("gone.txt").exists()
+    assert texts(notebook)[2] == "recorded"

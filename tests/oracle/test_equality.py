@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +66,14 @@ def outcome(path: Path) -> list[Any]:
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(START, START + COUNT))
 def test_a_selective_replay_equals_a_full_run(seed: int, tmp_path: Path):
-    program = Program(random.Random(seed))
-    program.grow(program.chance.randint(6, 14))
-    before = [(f"c{number}", source) for number, source in enumerate(program.cells)]
-    after = [*edited(program), ("probe", probe_source())]
-    wanted = full_run(tmp_path / "full", after)
-    if wanted is None:
-        return  # an edit made the program wrong, which is another test's matter
+    wanted, attempt = None, 0
+    while wanted is None:  # an edit can make a program wrong, which is another test's matter
+        program = Program(random.Random(seed + 1_000_000 * attempt))
+        program.grow(program.chance.randint(6, 14))
+        before = [(f"c{number}", source) for number, source in enumerate(program.cells)]
+        after = [*edited(program), ("probe", probe_source())]
+        wanted = full_run(tmp_path / f"full-{attempt}", after)
+        attempt += 1
     work = tmp_path / "selective"
     work.mkdir()
     (work / "helper.py").write_text(MODULE)
@@ -83,5 +83,4 @@ def test_a_selective_replay_equals_a_full_run(seed: int, tmp_path: Path):
     report = replay(Session.open(path))
     shown = "\n---\n".join(f"{cell_id}: {source}" for cell_id, source in after[:-1])
     assert outcome(path) == wanted, f"{shown}\nexecuted {report.executed}\n{report.causes}"
-    assert stale_cells(Session.open(path)) == {} or "generator" in shown or "next(" in shown
-    shutil.rmtree(tmp_path / "full")
+    assert stale_cells(Session.open(path)) == {}, shown
