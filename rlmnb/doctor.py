@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from rlmnb import indexing
 from rlmnb.errors import ObjectError, RlmnbError
-from rlmnb.files import Lock, make_directory, remove_leftovers
+from rlmnb.files import Lock, make_directory, remove_leftovers, remove_tree
 from rlmnb.graph.index import Index
+from rlmnb.store import archive, index_file, journal, notebook, recover, spill
 from rlmnb.store import fold as fold_module
-from rlmnb.store import index_file, journal, notebook, recover, spill
 from rlmnb.store import sessions as listing
 from rlmnb.store.append import write_entry
 from rlmnb.store.fold import fold, give_ids
@@ -40,6 +40,9 @@ def examine_machine(root: str) -> Iterator[Ailment]:
             os.unlink(os.path.join(root, ".doctor"))
     except RlmnbError as error:
         yield Ailment(root, error.message, advice=error.hint)
+    for path in archive.unfinished(root):
+        text = "was left by a restore that did not finish; the archive still has all of it"
+        yield Ailment(path, text, lambda path=path: _sweep_away(path))  # type: ignore[misc]
     objects = Objects(os.path.join(root, "objects"))
     try:
         damaged = objects.damaged()
@@ -55,6 +58,11 @@ def examine_machine(root: str) -> Iterator[Ailment]:
             f"{name} holds other bytes than its digest says",
             lambda name=name: _drop(objects, name),  # type: ignore[misc]
         )
+
+
+def _sweep_away(path: str) -> str:
+    remove_tree(path)
+    return "removed"
 
 
 def _drop(objects: Objects, name: str) -> str:

@@ -51,6 +51,10 @@ class SchemaError(RlmnbError):
     """A record or session state that this version cannot read."""
 
 
+class WorkingMemoryError(RlmnbError, ValueError):
+    """A value that working memory cannot keep: not JSON, or more than it has room for."""
+
+
 class NotebookError(RlmnbError):
     """The notebook is not one: empty, cut short, not JSON, not nbformat 4."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rlmnb import digest, indexing
-from rlmnb.capture import toolcalls
+from rlmnb.capture import toolcalls, transcripts
 from rlmnb.errors import CellNotFoundError, InvalidCellError, StorageError
 from rlmnb.format import cells as making
 from rlmnb.format import times
@@ -22,7 +22,7 @@ from rlmnb.graph.changes import Finding
 from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
 from rlmnb.store import append as appending
-from rlmnb.store import index_file, journal, notebook, sessions
+from rlmnb.store import index_file, journal, notebook, sessions, working
 from rlmnb.store.fold import fold
 from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
@@ -205,6 +205,33 @@ class Session:
             self._state_before = self._state.model_dump(mode="json")
         return self._state
 
+    @property
+    def working_memory(self) -> dict[str, Any]:
+        """What the session keeps at hand, by name. Change it with `remember` and `forget`."""
+        memory = sessions.section(
+            sessions.section(self.stored_state(), "context"), "working_memory"
+        )
+        return working.whole(memory, self.objects)
+
+    def remember(self, **values: Any) -> None:
+        """Keep JSON values at hand under these names; a cell finds them in `working_memory`."""
+        self.state.context.working_memory |= values
+        self.save()
+
+    def forget(self, *names: str) -> None:
+        """Remove names from working memory; one that is not there is fine."""
+        kept = self.state.context.working_memory
+        self.state.context.working_memory = {
+            name: value for name, value in kept.items() if name not in names
+        }
+        self.save()
+
+    @property
+    def transcript_path(self) -> str | None:
+        """Where the agent keeps its own record of the session, if that is known."""
+        told = sessions.section(self.stored_state()).get("transcript_path")
+        return transcripts.path_of(self.id, self._cwd(), told if isinstance(told, str) else None)
+
     def view(self) -> dict[str, Any]:
         """Return the whole state with what is computed from the cells filled in."""
         from rlmnb.format.checks import checked_state
@@ -322,6 +349,8 @@ class Session:
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
         if self._state is not None:
+            context = self._state.context
+            context.working_memory = working.fitted(context.working_memory, self.objects)
             change = difference(self._state_before, self._state.model_dump(mode="json"))
             self._state = None
             if change["set"] or change["remove"]:
@@ -353,10 +382,12 @@ class Session:
         place = session_place(name, root)
         if place.exists():
             raise InvalidCellError(f"there is a session {name} already")
+        state = self.stored_state()
         if self._place.plain:
             self._copy_objects(kept, Objects(place.objects))
+            memory = working.fitted(self.working_memory, Objects(place.objects))
+            state["context"] = {**sessions.section(state, "context"), "working_memory": memory}
         place.prepare()
-        state = self.stored_state()
         state = {
             **state,
             "session": {

@@ -6,13 +6,12 @@ import os
 import sys
 import time
 from argparse import Namespace
-from datetime import UTC, datetime, timedelta
 
 from rlmnb import checking, doctor
 from rlmnb.cli import text
 from rlmnb.errors import RlmnbError
-from rlmnb.store import sessions, sweep
-from rlmnb.store.layout import Place, sessions_root
+from rlmnb.store import archive, sessions, sweep
+from rlmnb.store.layout import archive_of, looks_like_path, session_place, sessions_root
 from rlmnb.store.objects import Objects
 
 
@@ -91,6 +90,9 @@ def du(args: Namespace) -> int:
     objects = Objects(places[0].objects if args.session else os.path.join(root, "objects"))
     rows, totals = sweep.usage(places, objects)
     rows.sort(key=lambda row: row.total, reverse=True)
+    archived = [] if args.session else archive.all_archived(root)
+    totals["archive"] = sum(each.size for each in archived)
+    totals["archive_count"] = len(archived)
     if args.json:
         text.print_json(
             {
@@ -127,19 +129,22 @@ def du(args: Namespace) -> int:
     )
     if not args.session:
         unused = text.size(totals["unused_objects"])
-        whole = sum(row.total for row in rows) + totals["objects"]
+        whole = sum(row.total for row in rows) + totals["objects"] + totals["archive"]
         text.note(
             f"{text.size(whole)} in all: {text.count(len(rows), 'session')}, "
             f"{text.count(totals['object_count'], 'object')} of {text.size(totals['objects'])} "
             f"({unused} unused)"
         )
+        if archived:
+            kept = text.count(len(archived), "archived session")
+            text.note(f"{text.size(totals['archive'])} of that is {kept}")
     return 0
 
 
 def prune(args: Namespace) -> int:
     """Remove objects that no session names, and sessions older than asked; dry unless --yes."""
     root = sessions_root()
-    old = _older_than(args.older_than, root) if args.older_than is not None else []
+    old = sessions.older_than(args.older_than, root) if args.older_than is not None else []
     gone = {place.session_id for place in old}
     kept = [place for place in sessions.all_places(root) if place.session_id not in gone]
     objects = Objects(os.path.join(root, "objects"))
@@ -170,22 +175,10 @@ def prune(args: Namespace) -> int:
     return 0
 
 
-def _older_than(days: float, root: str) -> list[Place]:
-    limit = datetime.now(UTC) - timedelta(days=days)
-    found = []
-    for place in sessions.all_places(root):
-        updated = sessions.section(sessions.state_of(place)).get("updated_at")
-        try:
-            moment = datetime.fromisoformat(str(updated))
-        except ValueError:
-            continue
-        if moment.tzinfo is not None and moment < limit:
-            found.append(place)
-    return found
-
-
 def remove(args: Namespace) -> int:
-    """Remove one session for good."""
+    """Remove one session for good, wherever it is kept."""
+    if _only_archived(args.session):
+        return _remove_archived(args)
     place = sessions.find(args.session)
     if not place.plain and args.session not in (place.session_id, "current"):
         raise RlmnbError(
@@ -198,19 +191,47 @@ def remove(args: Namespace) -> int:
         f"session {place.session_id}" if not place.plain else f"what is kept for {place.notebook}"
     )
     shown = f"{what}: {text.count(len(files), 'file')}, {text.size(total)}"
-    if not args.yes:
-        if args.json or not sys.stdin.isatty():
-            raise RlmnbError(f"this would remove {shown}", hint="to do it: add --yes")
-        text.say(f"this removes {shown}")
-        if input("type yes to go on: ").strip() != "yes":
-            text.say("nothing was touched")
-            return 1
+    if not _agreed(args, shown):
+        return 1
     sweep.remove_session(place)
     if args.json:
         text.print_json({"removed": place.session_id, "bytes": total})
     else:
         text.say(f"removed {shown}")
         text.note("objects that only it named go with: rlmnb prune")
+    return 0
+
+
+def _agreed(args: Namespace, shown: str) -> bool:
+    """Ask before what cannot be undone; a script has to say --yes."""
+    if args.yes:
+        return True
+    if args.json or not sys.stdin.isatty():
+        raise RlmnbError(f"this would remove {shown}", hint="to do it: add --yes")
+    text.say(f"this removes {shown}")
+    if input("type yes to go on: ").strip() == "yes":
+        return True
+    text.say("nothing was touched")
+    return False
+
+
+def _only_archived(target: str) -> bool:
+    root = sessions_root()
+    if looks_like_path(target) or target == "current" or session_place(target, root).exists():
+        return False
+    return os.path.isfile(archive_of(target, root))
+
+
+def _remove_archived(args: Namespace) -> int:
+    size = os.stat(archive_of(args.session, sessions_root())).st_size
+    shown = f"archived session {args.session}: {text.size(size)}"
+    if not _agreed(args, shown):
+        return 1
+    archive.drop(sessions_root(), args.session)
+    if args.json:
+        text.print_json({"removed": args.session, "bytes": size})
+    else:
+        text.say(f"removed {shown}")
     return 0
 
 

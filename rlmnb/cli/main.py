@@ -86,6 +86,7 @@ def _add_reading(commands: _Commands) -> None:
     parser.add_argument("--active", action="store_true", help="only those that have not ended")
     parser.add_argument("--here", action="store_true", help="only those of this project")
     parser.add_argument("--tag", help="only those with this tag")
+    parser.add_argument("--archived", action="store_true", help="those in the archive instead")
     _session(add("show", "reading:show", "show one session", "rlmnb show 2716cb5d"))
     parser = add(
         "cells",
@@ -168,13 +169,23 @@ def _add_writing(commands: _Commands) -> None:
     parser = commands.add(
         "set",
         "writing:set_state",
-        "change a session's title and tags, or end it",
+        "change a session's title, tags and working memory, or end it",
         "rlmnb set demo --title 'fix the login' --tag auth",
     )
     _session(parser)
     parser.add_argument("--title", help="the new title; empty removes it")
     parser.add_argument("--tag", action="append", default=[], help="add a tag")
     parser.add_argument("--untag", action="append", default=[], help="remove a tag")
+    parser.add_argument(
+        "--remember",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="keep a value at hand in working_memory; what is not JSON is taken as text",
+    )
+    parser.add_argument(
+        "--forget", action="append", default=[], metavar="NAME", help="drop such a value"
+    )
     parser.add_argument("--end", action="store_true", help="mark the session as ended now")
     parser = commands.add(
         "fork",
@@ -240,6 +251,27 @@ def _add_keeping(commands: _Commands) -> None:
         "--older-than", type=_days, metavar="DAYS", help="sessions too, if this old"
     )
     parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
+    parser = add(
+        "archive",
+        "archiving:put_away",
+        "put a session away as one zip file with its manifest, and free its space",
+        "rlmnb archive --older-than 30 --yes",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument(
+        "--older-than", type=_days, metavar="DAYS", help="every session that is this old instead"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --older-than: do it, do not ask")
+    parser.add_argument("--force", action="store_true", help="also one whose agent still runs")
+    parser = add(
+        "restore",
+        "archiving:bring_back",
+        "bring an archived session back",
+        "rlmnb restore 2716cb5d",
+    )
+    parser.add_argument(
+        "session", metavar="SESSION", help="an archived session's id or its beginning, or a zip"
+    )
     parser = add("rm", "keeping:remove", "remove one session for good", "rlmnb rm demo --yes")
     parser.add_argument("session", metavar="SESSION", help=_SESSION)
     parser.add_argument("--yes", action="store_true", help="do not ask")

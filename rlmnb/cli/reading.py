@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
-from rlmnb.store import project, sessions
+from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import Place, sessions_root
 from rlmnb.views import Cell, text_of
 
@@ -30,6 +31,8 @@ def opened(args: Namespace) -> Session:
 
 def list_sessions(args: Namespace) -> int:
     """List sessions, the one updated last first."""
+    if args.archived:
+        return _list_archived(args)
     here = project.describe(".")["project"] if args.here else None
     rows = [
         _session_row(place, state)
@@ -45,6 +48,8 @@ def list_sessions(args: Namespace) -> int:
     elif not rows:
         text.note(f"no sessions in {sessions_root()}")
         text.note("begin one: rlmnb append my-session --source 'x = 1'")
+        if archive.all_archived(sessions_root()):
+            text.note("some are archived: rlmnb sessions --archived")
     else:
         names = shortened([row["id"] for row in rows]) if sys.stdout.isatty() else {}
         text.table(
@@ -55,6 +60,49 @@ def list_sessions(args: Namespace) -> int:
                     text.ago(row["updated_at"]),
                     "active" if row["active"] else "ended",
                     _project_directory(row["project"]).rsplit("/", 1)[-1],
+                    row["title"] or "",
+                )
+                for row in rows
+            ],
+            grow="title",
+        )
+    return 0
+
+
+def _list_archived(args: Namespace) -> int:
+    here = project.describe(".")["project"] if args.here else None
+    rows = [
+        {
+            **_about(each.session_id, sessions.section(each.manifest)),
+            "archived_at": each.manifest.get("archived_at"),
+            "cells": each.manifest.get("cells"),
+            "files": each.manifest.get("files"),
+            "bytes": each.size,
+            "path": each.path,
+        }
+        for each in archive.all_archived(sessions_root())
+    ]
+    rows = [
+        row
+        for row in rows
+        if (here is None or row["project"] == here)
+        and (not args.tag or args.tag in (row["tags"] or ()))
+    ]
+    if args.json:
+        text.print_json(rows)
+    elif not rows:
+        text.note(
+            f"no archived session in {sessions_root()}{' matches' * (args.here or bool(args.tag))}"
+        )
+    else:
+        text.table(
+            ("session", "archived", "cells", "size", "title"),
+            [
+                (
+                    row["id"],
+                    text.ago(row["archived_at"]),
+                    str(row["cells"] if row["cells"] is not None else "-"),
+                    text.size(row["bytes"]),
                     row["title"] or "",
                 )
                 for row in rows
@@ -80,16 +128,21 @@ def _project_directory(path: str | None) -> str:
 
 
 def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
-    session = sessions.section(state)
-    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd", "tags")
-    texts = {key: session.get(key) for key in keys[:-1]}
     return {
-        "id": place.session_id,
+        **_about(place.session_id, sessions.section(state)),
+        "active": sessions.is_active(state),
+        "path": place.notebook,
+    }
+
+
+def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
+    texts = {key: session.get(key) for key in keys}
+    return {
+        "id": session_id,
         **{key: value if isinstance(value, str) else None for key, value in texts.items()},
         "tags": session.get("tags"),
         "parent_session_id": session.get("parent_session_id"),
-        "active": sessions.is_active(state),
-        "path": place.notebook,
     }
 
 
@@ -112,6 +165,8 @@ def show(args: Namespace) -> int:
         "ended": text.ago(about["ended_at"]) if about["ended_at"] else None,
         "forked from": (about["forked_from"] or {}).get("session_id"),
         "tags": ", ".join(about["tags"]),
+        "transcript": session.transcript_path,
+        "at hand": ", ".join(state["context"]["working_memory"]),
         "cells": _cells_line(session),
         "files": len(state["context"]["files"]) or None,
         "tokens": state["budget"]["total_tokens_used"] or None,

@@ -11,7 +11,7 @@ from typing import Any
 from rlmnb.capture.toolcalls import versions, with_tool_call
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
-from rlmnb.errors import InvalidCellError
+from rlmnb.errors import InvalidCellError, RlmnbError
 from rlmnb.format import cells as making
 from rlmnb.format.checks import check_record
 from rlmnb.session import Session
@@ -80,14 +80,28 @@ def _extra(given: str) -> dict[str, Any]:
     return extra
 
 
+def _remembered(given: str) -> tuple[str, Any]:
+    name, equals, value = given.partition("=")
+    if not equals or not name.strip():
+        raise RlmnbError(f"--remember {given!r}: wanted NAME=JSON, as in plan='[1, 2]'")
+    try:
+        return name.strip(), json.loads(value)
+    except (ValueError, RecursionError):
+        return name.strip(), value
+
+
 def set_state(args: Namespace) -> int:
-    """Change a session's title and tags, or end it."""
+    """Change a session's title, tags and working memory, or end it."""
     session = opened(args)
     about = session.state.session
     if args.title is not None:
         about.title = args.title or None
     tags = [tag for tag in about.tags if tag not in args.untag]
     about.tags = tags + [tag for tag in args.tag if tag not in tags]
+    memory = session.state.context.working_memory
+    for name in args.forget:
+        memory.pop(name, None)
+    memory |= dict(_remembered(each) for each in args.remember)
     if args.end:
         from rlmnb.format import times
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from rlmnb.format.base import (
     CellIdText,
@@ -40,6 +40,12 @@ class SessionSection(Model):
     parent_session_id: SessionIdText | None = None
     forked_from: ForkPoint | None = None
     transcript_path: str | None = None
+    transcript_offset: Count | None = Field(
+        default=None, description="up to which byte the transcript was taken in"
+    )
+    transcript_hash: HashText | None = Field(
+        default=None, description="of the last bytes before the offset, to know the place again"
+    )
     version: str = PACKAGE
 
 
@@ -79,7 +85,7 @@ class Context(Model):
 
     files: dict[str, ContextFile] = Field(default_factory=dict)
     tool_outputs: list[ToolOutputPreview] = Field(default_factory=list, max_length=100)
-    working_memory: dict[str, Any] = Field(default_factory=dict)
+    working_memory: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ModelUse(Model):

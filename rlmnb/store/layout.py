@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 NOTEBOOK = "session.ipynb"
 JOURNAL = "journal.jsonl"
 INDEX = "index.json"
+ARCHIVE = "archive"
 
 
 class Place:
@@ -78,6 +79,11 @@ def session_place(session_id: str, root: "str | None" = None) -> Place:
     root = root or sessions_root()
     directory = os.path.join(root, name)
     return Place(name, os.path.join(directory, NOTEBOOK), directory, os.path.join(root, "objects"))
+
+
+def archive_of(session_id: str, root: str) -> str:
+    """Return where the session with this id is kept once it is archived."""
+    return os.path.join(root, ARCHIVE, f"{check_session_id(session_id)}.zip")
 
 
 def notebook_place(path: str) -> Place:

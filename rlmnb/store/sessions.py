@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rlmnb.errors import (
@@ -17,6 +18,7 @@ from rlmnb.ids import check_session_id
 from rlmnb.store import journal, notebook, project
 from rlmnb.store.layout import (
     Place,
+    archive_of,
     looks_like_path,
     notebook_place,
     session_place,
@@ -76,15 +78,23 @@ def newest_first(places: list[Place]) -> list[tuple[Place, dict[str, Any]]]:
     return sorted(known, key=lambda item: str(section(item[1]).get("updated_at", "")), reverse=True)
 
 
+def is_running(place: Place) -> bool:
+    """Tell whether a session's agent is known to be at work."""
+    state = state_of(place)
+    pid = section(state, "lifecycle").get("pid")
+    return not section(state).get("ended_at") and isinstance(pid, int) and is_alive(pid)
+
+
 def is_active(state: Mapping[str, Any]) -> bool:
     """Tell whether a session is still going on: not ended, and its process, if known, alive."""
     if section(state).get("ended_at"):
         return False
     pid = section(state, "lifecycle").get("pid")
-    return not isinstance(pid, int) or _alive(pid)
+    return not isinstance(pid, int) or is_alive(pid)
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Tell whether a process of this number runs."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -145,6 +155,10 @@ def _named(target: str, root: str) -> Place:
     found = [each for each in all_places(root) if each.session_id.startswith(target)]
     if len(found) == 1:
         return found[0]
+    if not found and os.path.isfile(archive_of(target, root)):
+        raise SessionNotFoundError(
+            f"session {target} is archived", hint=f"bring it back with: rlmnb restore {target}"
+        )
     if not found:
         raise SessionNotFoundError(
             f"no session in {root} is called {target!r} or begins so", hint="run: rlmnb sessions"
@@ -166,3 +180,17 @@ def make_current(place: Place) -> None:
     """Let the link `current` in the root point to this session, for people."""
     if not place.plain:
         point_link(os.path.join(os.path.dirname(place.directory), "current"), place.session_id)
+
+
+def older_than(days: float, root: str) -> list[Place]:
+    """Return the sessions that were last updated longer ago than this."""
+    limit = datetime.now(UTC) - timedelta(days=days)
+    found = []
+    for place in all_places(root):
+        try:
+            moment = datetime.fromisoformat(str(section(state_of(place)).get("updated_at")))
+        except ValueError:
+            continue
+        if moment.tzinfo is not None and moment < limit:
+            found.append(place)
+    return found
