@@ -16,6 +16,7 @@ from rlmnb.graph.names import names_of
 
 ABSENT, INITIAL = "absent", "initial"
 RECORDED = "recorded:"
+_ONLY_WHEN_USED = ("$random", "$numpy.random", "$figures")
 Version = dict[str, Any]
 Run = dict[str, Any]
 FileNow = Callable[[str, Mapping[str, Any]], str]
@@ -111,6 +112,11 @@ class Environment:
             self.producers[name] = cell_id
 
 
+def is_ambient(name: str) -> bool:
+    """Tell whether this is state that every cell reads: the environment, options, patches."""
+    return name.startswith("$") and name not in _ONLY_WHEN_USED and not name.startswith("$module:")
+
+
 def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     """Say why a cell no longer holds, nothing if it does."""
     if not cell.source.strip() or "rlmnb:pinned" in cell.tags or "skip-execution" in cell.tags:
@@ -149,7 +155,8 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
 
 def _read_causes(run: Run, env: Environment) -> list[str]:
     causes = []
-    for name, then in run["reads"].items():
+    reads = {name: INITIAL for name in env.names if is_ambient(name)} | run["reads"]
+    for name, then in reads.items():
         now: str | Changing
         if name.startswith("&"):
             now = env.together(name[1:].split("&"))
@@ -179,6 +186,7 @@ class Files:
 
     now: FileNow
     listing: Callable[[str], str]
+    kind: Callable[[str], str]
     python: str
     last_writers: Mapping[str, str] = field(default_factory=dict)
     last_written: Mapping[str, str] = field(default_factory=dict)
@@ -203,6 +211,15 @@ class Files:
             if now != version["hash"]:
                 gone = "was removed" if now == MISSING else "was changed"
                 causes.append(f"{path} {gone} since it was written")
+        for path, then in run.get("asked", {}).items():
+            if path in env.files:
+                now = MISSING if env.files[path] == MISSING else "file"
+            elif path in self.last_written:
+                continue  # a cell further down makes it, or takes it away
+            else:
+                now = self.kind(path)
+            if now != then:
+                causes.append(f"{path} is {'missing' if now == MISSING else f'a {now}'} now")
         causes += [
             f"the files in {path} changed"
             for path, then in run["listed"].items()

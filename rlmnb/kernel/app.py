@@ -11,6 +11,7 @@ from typing import Any
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
+from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
@@ -39,6 +40,7 @@ class RlmnbKernel(IPythonKernel):
                 store=StateStore(objects, load_key(root)),
                 watch=Watch((os.path.realpath(objects) + os.sep,)),
                 transform=self.shell.transform_cell,
+                hidden=Hidden(self.shell),
             )
         return self._tracker
 

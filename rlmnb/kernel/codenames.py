@@ -9,12 +9,17 @@ from types import CodeType
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
+_DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 
 
 class CodeNames:
-    """The names that a piece of code can touch, nested functions and classes included."""
+    """The names that a piece of code can touch, nested functions and classes included.
 
-    __slots__ = ("attributes", "reads", "strings", "sure", "writes")
+    `patches` are the attributes it sets, each with the dotted name of what it sets them on.
+    """
+
+    __slots__ = ("attributes", "patches", "reads", "strings", "sure", "writes")
 
     def __init__(
         self,
@@ -23,7 +28,9 @@ class CodeNames:
         attributes: frozenset[str],
         strings: frozenset[str],
         sure: frozenset[str] = frozenset(),
+        patches: frozenset[tuple[str, ...]] = frozenset(),
     ) -> None:
+        self.patches = patches
         self.sure = sure
         self.reads = reads
         self.writes = writes
@@ -43,13 +50,24 @@ def names_in(code: CodeType) -> CodeNames:
     writes: set[str] = set()
     attributes: set[str] = set()
     strings: set[str] = set()
+    patches: set[tuple[str, ...]] = set()
+    dotted: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
         if step.opname in _READS:
             reads.add(str(step.argval))
-        elif step.opname in _WRITES:
+            dotted = (str(step.argval),)
+            continue
+        if step.opname in _WRITES:
             writes.add(str(step.argval))
         elif step.opname in _ATTRIBUTES:
             attributes.add(str(step.argval))
+        if dotted and step.opname in _DOTS:
+            dotted = (*dotted, str(step.argval))
+            continue
+        named = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
+        if dotted and (step.opname in _SETS or (named and "setattr" in reads)):
+            patches.add((*dotted, str(step.argval)))
+        dotted = ()
     # Inside a function, a class body's own names look like the notebook's; counting them as
     # touched is too much, never too little.
     for constant in _constants(code.co_consts):
@@ -59,9 +77,16 @@ def names_in(code: CodeType) -> CodeNames:
             writes |= inner.writes
             attributes |= inner.attributes
             strings |= inner.strings
+            patches |= inner.patches
         elif isinstance(constant, str):
             strings.add(constant)
-    return CodeNames(frozenset(reads), frozenset(writes), frozenset(attributes), frozenset(strings))
+    return CodeNames(
+        frozenset(reads),
+        frozenset(writes),
+        frozenset(attributes),
+        frozenset(strings),
+        patches=frozenset(patches),
+    )
 
 
 def _constants(constants: tuple[object, ...]) -> list[object]:

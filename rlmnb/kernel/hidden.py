@@ -1,67 +1,155 @@
 """State that no variable holds and cells rely on all the same.
 
-Generators of chance, the working directory, the environment, the module path and the warnings
-filters: each is a pseudo-variable whose name begins with `$`. Those of chance count as read when
-they were used; the others as read by every cell, because any code may depend on them.
+Generators of chance, the working directory, the environment, what libraries keep for themselves:
+each is a pseudo-variable whose name begins with `$`. Those of chance count as read when they were
+used; the others as read by every cell, because any code may depend on them.
 """
 
 from __future__ import annotations
 
 import importlib
+import locale
 import os
 import random
 import sys
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.kernel import libraries
 
 INITIAL = "initial"
 CHANCE = ("$random", "$numpy.random")
-AMBIENT = ("$cwd", "$environ", "$sys.path", "$warnings")
+
+
+class Facet:
+    """One piece of such state. `now` is None while it is as it was at the start.
+
+    Where `restore` is missing, the cell that brought it to where it is has to run again.
+    """
+
+    def __init__(
+        self, name: str, now: Callable[[], Any], restore: Callable[[Any], None] | None = None
+    ) -> None:
+        self.name = name
+        self.now = now
+        self.restore = restore
+
+
+def _interpreter_facets() -> Iterable[Facet]:
+    cwd, path = os.getcwd(), list(sys.path)
+    filters, limit = list(warnings.filters), sys.getrecursionlimit()
+    environ = dict(os.environ)
+    language = _locale()
+
+    def environ_now() -> dict[str, str | None] | None:
+        changed = {
+            key: os.environ.get(key)
+            for key in sorted({*os.environ, *environ})
+            if os.environ.get(key) != environ.get(key)
+        }
+        return changed or None
+
+    def restore_environ(changed: dict[str, str | None] | None) -> None:
+        wanted = {**environ, **(changed or {})}
+        for key in {*os.environ, *wanted}:
+            value = wanted.get(key)
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+    def restore_filters(value: list[Any] | None) -> None:
+        with warnings.catch_warnings():
+            pass  # leaving the block makes every module look at the filters again
+        warnings.filters[:] = filters if value is None else value  # type: ignore[index]
+
+    def restore_path(value: list[str] | None) -> None:
+        sys.path[:] = path if value is None else value
+
+    yield Facet("$cwd", lambda: _unless(os.getcwd(), cwd), lambda value: os.chdir(value or cwd))
+    yield Facet("$environ", environ_now, restore_environ)
+    yield Facet("$sys.path", lambda: _unless(list(sys.path), path), restore_path)
+    yield Facet("$warnings", lambda: _unless(list(warnings.filters), filters), restore_filters)
+    yield Facet(
+        "$recursion limit",
+        lambda: _unless(sys.getrecursionlimit(), limit),
+        lambda value: sys.setrecursionlimit(value or limit),
+    )
+    yield Facet(
+        "$locale",
+        lambda: _unless(_locale(), language),
+        lambda value: _set_locale(value or language),
+    )
+
+
+def _unless(now: Any, start: Any) -> Any:
+    return None if now == start else now
+
+
+def _locale() -> str:
+    return locale.setlocale(locale.LC_ALL)
+
+
+def _set_locale(value: str) -> None:
+    locale.setlocale(locale.LC_ALL, value)
+
+
+def _chance_facets() -> Iterable[Facet]:
+    start = random.getstate()
+    unseeded: list[Any] = []
+
+    def numpy_now() -> Any:
+        module = sys.modules.get("numpy.random")
+        if module is None or not hasattr(module, "get_state"):
+            return None
+        state = module.get_state()
+        now = (state[0], state[1].tobytes(), *state[2:])
+        if not unseeded:
+            generator = module.mtrand._rand._bit_generator
+            # Seeded by the system: nobody can rely on it. Seeded by the cell that imported numpy:
+            # that is what others will rely on.
+            unseeded.append(now if getattr(generator, "seed_seq", None) is not None else None)
+        return _unless(now, unseeded[0])
+
+    def restore_numpy(value: Any) -> None:
+        if value is None:
+            return
+        if not unseeded:
+            unseeded.append(None)
+        numpy = importlib.import_module("numpy")
+        kind, keys, *rest = value
+        words = numpy.frombuffer(keys, dtype=numpy.uint32).copy()
+        numpy.random.set_state((kind, words, *rest))
+
+    def restore_random(value: Any) -> None:
+        if value is not None:
+            random.setstate(value)
+
+    yield Facet("$random", lambda: _unless(random.getstate(), start), restore_random)
+    yield Facet("$numpy.random", numpy_now, restore_numpy)
 
 
 class Hidden:
     """What this kernel started with, and how it differs now."""
 
-    def __init__(self) -> None:
-        self._cwd = os.getcwd()
-        self._environ = dict(os.environ)
-        self._path = list(sys.path)
-        self._filters = list(warnings.filters)
-        self._random = random.getstate()
-        self._numpy: Any = None
+    def __init__(self, shell: Any = None) -> None:
+        described = [Facet(*each) for each in libraries.facets(shell)]
+        # Attributes of libraries that cells have set, each with the digest of its value.
+        self.patched: dict[str, str] = {}
+        described.append(Facet("$patched", lambda: dict(sorted(self.patched.items())) or None))
+        facets = [*_interpreter_facets(), *described, *_chance_facets()]
+        self._facets = {facet.name: facet for facet in facets}
+        self.ambient = tuple(name for name in self._facets if name not in CHANCE)
 
     def values(self) -> dict[str, Any]:
         """Return the present state of each, None where it is as it was at the start."""
-        return {
-            "$cwd": os.getcwd() if os.getcwd() != self._cwd else None,
-            "$environ": self._environ_changes(),
-            "$sys.path": list(sys.path) if sys.path != self._path else None,
-            "$warnings": list(warnings.filters) if warnings.filters != self._filters else None,
-            "$random": random.getstate() if random.getstate() != self._random else None,
-            "$numpy.random": self._numpy_now(),
-        }
+        return {name: facet.now() for name, facet in self._facets.items()}
 
-    def _environ_changes(self) -> dict[str, str | None] | None:
-        keys = {*os.environ, *self._environ}
-        changed = {
-            key: os.environ.get(key)
-            for key in sorted(keys)
-            if os.environ.get(key) != self._environ.get(key)
-        }
-        return changed or None
-
-    def _numpy_now(self) -> Any:
-        numpy = sys.modules.get("numpy")
-        if numpy is None or "numpy.random" not in sys.modules:
-            return None
-        state = numpy.random.get_state()
-        now = (state[0], state[1].tobytes(), *state[2:])
-        if self._numpy is None:
-            # Seeded by the system when numpy was imported: nobody can rely on it.
-            self._numpy = now
-        return None if now == self._numpy else now
+    def can_restore(self, name: str) -> bool:
+        """Tell whether a state can be put back, or has to be made again."""
+        return self._facets[name].restore is not None
 
     def digests(self, values: dict[str, Any] | None = None) -> dict[str, str]:
         """Return the digest of each."""
@@ -73,29 +161,6 @@ class Hidden:
 
     def restore(self, name: str, value: Any) -> None:
         """Put one back to a state it was in."""
-        if name == "$cwd":
-            os.chdir(self._cwd if value is None else value)
-        elif name == "$environ":
-            self._restore_environ(value or {})
-        elif name == "$sys.path":
-            sys.path[:] = self._path if value is None else value
-        elif name == "$warnings":
-            with warnings.catch_warnings():
-                pass  # leaving the block makes every module look at the filters again
-            warnings.filters[:] = self._filters if value is None else value  # type: ignore[index]
-        elif name == "$random" and value is not None:
-            random.setstate(value)
-        elif name == "$numpy.random" and value is not None:
-            numpy = importlib.import_module("numpy")
-            kind, keys, *rest = value
-            words = numpy.frombuffer(keys, dtype=numpy.uint32).copy()
-            numpy.random.set_state((kind, words, *rest))
-
-    def _restore_environ(self, changed: dict[str, str | None]) -> None:
-        wanted = {**self._environ, **changed}
-        for key in {*os.environ, *wanted}:
-            value = wanted.get(key)
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
+        restore = self._facets[name].restore
+        if restore is not None:
+            restore(value)

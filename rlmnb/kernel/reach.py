@@ -71,7 +71,9 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found = names_in(code)
-    return CodeNames(found.reads, found.writes, found.attributes, found.strings, sure)
+    return CodeNames(
+        found.reads, found.writes, found.attributes, found.strings, sure, found.patches
+    )
 
 
 def follow(

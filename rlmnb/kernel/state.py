@@ -206,9 +206,14 @@ class StateStore:
 
     def save(self, namespace: dict[str, Any], names: tuple[str, ...], limit: int) -> str | None:
         """Store these variables together; None if they are more than `limit` bytes."""
+        return self.save_values(namespace, {name: namespace[name] for name in names}, limit)
+
+    def save_values(
+        self, namespace: dict[str, Any], values: dict[str, Any], limit: int
+    ) -> str | None:
+        """Store values that belong together, leaving out what the namespace has by name."""
         buffers: list[pickle.PickleBuffer] = []
         file = io.BytesIO()
-        values = {name: namespace[name] for name in names}
         roots = {id(value) for value in values.values()}
         _Pickler(file, namespace, roots, buffers).dump(values)
         raw = [buffer.raw() for buffer in buffers]

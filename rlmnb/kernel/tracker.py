@@ -8,21 +8,30 @@ variables that could have been touched are looked at again.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlmnb.errors import RlmnbError
-from rlmnb.kernel.canonical import Walk
+from rlmnb.errors import ObjectError, RlmnbError
+from rlmnb.kernel.canonical import Walk, value_digest
 from rlmnb.kernel.codenames import CodeNames
-from rlmnb.kernel.hidden import AMBIENT, CHANCE, INITIAL, Hidden
+from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
+from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.state import StateStore
-from rlmnb.kernel.watch import Watch
+from rlmnb.kernel.watch import Watch, is_plausible, words_in
 
 ABSENT = "absent"
+FIGURES = "$figures"
+_COMMANDS = frozenset(
+    {
+        "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput",
+        "getstatusoutput", "run_line_magic", "run_cell_magic", "create_subprocess_shell",
+    }
+)  # fmt: skip
 _HISTORY = frozenset({"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_dh", "_oh", "_ih"})
 _LIMIT = 2 * 1024**3
 
@@ -68,6 +77,7 @@ class _Look:
     hidden: dict[str, str]
     modules: frozenset[str]
     code: CodeNames | None = None
+    named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,6 +92,8 @@ class Tracker:
     groups: dict[str, Group] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._modules = Modules(lambda path: self.watch.mine(path) is not None)
+        self._figures = INITIAL
         self._own = frozenset(self.namespace) | {"exit", "quit", "get_ipython", "open"}
         self._run = os.urandom(6).hex()
         self._count = 0
@@ -114,6 +126,9 @@ class Tracker:
             modules=frozenset(sys.modules),
             code=names,
         )
+        self._look.named = {
+            os.path.abspath(path): _seen(path) for path in self._named_files(self._look)
+        }
         self.watch.start()
 
     def _names(self, source: str) -> CodeNames | None:
@@ -123,7 +138,13 @@ class Tracker:
         """Return every name that code can read, through what it calls; and whether any at all."""
         if names is None:
             return frozenset(), False
-        return follow(names, lambda name: self.groups[name].refs if name in self.groups else ())
+        return follow(names, self._refs_of)
+
+    def _refs_of(self, name: str) -> Iterable[str]:
+        if name.startswith(PREFIX):
+            return self._modules.refs([name.removeprefix(PREFIX)])
+        group = self.groups.get(name)
+        return group.refs if group is not None else ()
 
     # after
 
@@ -137,6 +158,7 @@ class Tracker:
         changed = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
         old = dict(self.groups)
+        looked_at = self._look_at_modules(look)
         for name in deleted:
             self._forget(name)
         # Setting a variable to what it was is still setting it: the cell would do so again.
@@ -148,15 +170,18 @@ class Tracker:
             for name in version.names:
                 if name in look.bindings and name in old and name not in set_anew:
                     reads["~" + name] = old[name].digest
+        self._note_patches(look)
         hidden_values = self.hidden.values()
         hidden_now = self.hidden.digests(hidden_values)
         writes = [version.as_dict() for version in versions]
+        writes += [self._module_version(name) for name in looked_at]
+        writes += self._figures_version(look)
         for name, was in look.hidden.items():
             if hidden_now[name] != was:
                 writes.append(self._hidden_version(name, hidden_now[name], hidden_values[name]))
                 if name in CHANCE:
                     reads[name] = was
-        self._note_literals(look)
+        self._note_named(look)
         self._note_modules(look)
         return {
             "reads": reads,
@@ -177,6 +202,11 @@ class Tracker:
         found: dict[str, str] = {}
         together: dict[str, list[str]] = {}
         for name in sorted(names):
+            if name.startswith(PREFIX):
+                seen = self._modules.known.get(name.removeprefix(PREFIX))
+                found[name] = seen.digest if seen is not None else INITIAL
+            elif name == FIGURES:
+                found[name] = self._figures
             if name in self._own or is_history(name) or name.startswith("$"):
                 continue
             group = self.groups.get(name)
@@ -186,8 +216,10 @@ class Tracker:
         for key, members in together.items():
             if len(members) > 1:
                 found["&" + "&".join(members)] = key
-        for name in AMBIENT:
-            found[name] = look.hidden[name]
+        # Every cell reads the others too; they are told of only once they are not initial.
+        for name in self.hidden.ambient:
+            if look.hidden[name] != INITIAL:
+                found[name] = look.hidden[name]
         return found
 
     def _changed_names(self, look: _Look, now: dict[str, Any]) -> set[str]:
@@ -243,17 +275,91 @@ class Tracker:
 
     def _group(self, members: tuple[str, ...], walks: dict[str, Walk]) -> Group:
         walk = walks[members[0]] if len(members) == 1 else self._walk(members)
+        sharing = [
+            name for name, seen in self._modules.known.items() if not seen.ids.isdisjoint(walk.ids)
+        ]
+        problem = f"shares objects with the module {sharing[0]}" if sharing else None
         return Group(
             names=members,
             digest=walk.digest(),
             own={name: walks[name].digest() for name in members},
-            refs=frozenset(ref for ref in walk.refs if self._counts(ref)),
-            problem=walk.problem,
+            refs=frozenset(self._kept_refs(walk.refs)).union(PREFIX + name for name in sharing),
+            problem=walk.problem or problem,
             ids=frozenset(walk.ids),
         )
 
-    def _counts(self, ref: str) -> bool:
-        return not ref.startswith("$") and ref not in self._own
+    def _kept_refs(self, refs: set[str]) -> set[str]:
+        """Return the references that lead to something with a state: variables, local modules."""
+        kept = {ref for ref in refs if not ref.startswith("$") and ref not in self._own}
+        modules = [ref[1:] for ref in refs if ref.startswith("$")]
+        if any(name.partition(".")[0] == "matplotlib" for name in modules):
+            kept.add(FIGURES)
+        return kept | self._modules.refs(modules)
+
+    # modules and libraries
+
+    def _look_at_modules(self, look: _Look) -> list[str]:
+        """Look at the local modules a cell could reach; return those that are not as before."""
+        names = {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
+        if look.opaque:
+            names |= set(self._modules.known)
+        names |= self._modules.with_imports(set(sys.modules) - look.modules)
+        changed = []
+        for name in sorted(names):
+            if name not in sys.modules:
+                continue
+            seen = self._modules.look(name)
+            before = self._modules.known.get(name)
+            self._modules.known[name] = seen
+            if before is None or before.digest != seen.digest:
+                changed.append(name)
+        return changed
+
+    def _module_version(self, name: str) -> dict[str, Any]:
+        seen = self._modules.known[name]
+        version = _pseudo_version(PREFIX + name, seen.digest)
+        version["refs"] = sorted(self._modules.refs([name]) - {PREFIX + name})
+        if any(group.ids and not group.ids.isdisjoint(seen.ids) for group in self.groups.values()):
+            version["problem"] = "shares objects with variables"
+        elif self.store is not None:
+            try:
+                data = self._modules.data(name)
+                version["object"] = self.store.save_values(self.namespace, data, _LIMIT)
+            except Exception:  # noqa: BLE001 - a module can hold anything
+                # What it is right after its import needs nothing else; any other state will be
+                # found not to be there, and made again.
+                version["object"] = None
+        return version
+
+    def _figures_version(self, look: _Look) -> list[dict[str, Any]]:
+        """Tell of figures that stay open from cell to cell: whoever draws may change them."""
+        if FIGURES not in look.reads and not look.opaque and "matplotlib" in look.modules:
+            return []
+        drawing = sys.modules.get("matplotlib._pylab_helpers")
+        now = self._token() if drawing is not None and drawing.Gcf.figs else INITIAL
+        if now == self._figures:
+            return []
+        self._figures = now
+        version = _pseudo_version(FIGURES, now)
+        version["problem"] = None if now == INITIAL else "open figures"
+        return [version]
+
+    def _note_patches(self, look: _Look) -> None:
+        """Take down which attributes of libraries' modules and classes a cell has set."""
+        for *dotted, attribute in look.code.patches if look.code is not None else ():
+            base: Any = self.namespace.get(dotted[0])
+            for part in dotted[1:]:
+                base = getattr(base, part, None)
+            if isinstance(base, types.ModuleType):
+                where = base.__name__
+                if self._modules.path(where) is not None:
+                    continue
+            elif isinstance(base, type) and base.__module__ != "__main__":
+                where = f"{base.__module__}.{base.__qualname__}"
+            else:
+                continue
+            value = vars(base).get(attribute, ABSENT)
+            self.hidden.patched[f"{where}.{attribute}"] = value_digest(self.namespace, value)
 
     def _stored(self, group: Group) -> Group:
         if group.problem is not None or self.store is None:
@@ -266,25 +372,41 @@ class Tracker:
         return Group(**{**group.__dict__, "object": name, "problem": problem})
 
     def _hidden_version(self, name: str, digest: str, value: Any) -> dict[str, Any]:
-        stored = None
-        if self.store is not None and value is not None:
-            stored = self.store.save({name: value}, (name,), _LIMIT)
-        return {
-            "names": [name],
-            "digest": digest,
-            "own": {name: digest},
-            "refs": [],
-            "object": stored,
-            "problem": None if digest == INITIAL or stored else "hidden state",
-        }
+        version = _pseudo_version(name, digest)
+        if self.store is not None and value is not None and self.hidden.can_restore(name):
+            try:
+                version["object"] = self.store.save_values({}, {name: value}, _LIMIT)
+            except Exception:  # noqa: BLE001 - an option can be set to anything
+                version["object"] = None
+        if digest != INITIAL and not version["object"]:
+            version["problem"] = "cannot be put back"
+        return version
 
-    def _note_literals(self, look: _Look) -> None:
-        if look.code is None:
-            return
-        for text in look.code.strings:
-            plausible = 0 < len(text) < 1024 and "\0" not in text and "\n" not in text
-            if plausible and os.path.isfile(text):
-                self.watch.note(text)
+    def _named_files(self, look: _Look) -> set[str]:
+        """Return every text a cell has that names a file: in its code, its commands, its variables.
+
+        Native readers, writers and programs open files that no event tells of.
+        """
+        texts = set(look.code.strings) if look.code is not None else set()
+        if look.code is not None and look.code.attributes & _COMMANDS:
+            texts.update(word for text in list(texts) for word in words_in(text))
+        for name in look.bindings if look.opaque else look.reads:
+            value = look.bindings.get(name)
+            if isinstance(value, str):
+                texts.add(value)
+            elif isinstance(value, os.PathLike):
+                texts.add(str(value))
+        return {text for text in texts if is_plausible(text)}
+
+    def _note_named(self, look: _Look) -> None:
+        for path, before in look.named.items():
+            now = _seen(path)
+            if now is None and before is None:
+                continue
+            if now != before:
+                self.watch.note_written(path)
+            else:
+                self.watch.note(path)
 
     def _note_modules(self, look: _Look) -> None:
         """Count a local module as read by whoever can reach it, also when it was cached."""
@@ -293,35 +415,12 @@ class Tracker:
             if look.opaque
             else [self.namespace[name] for name in look.reads if name in self.namespace]
         )
-        names = {
-            value.__name__
-            if isinstance(value, types.ModuleType)
-            else getattr(value, "__module__", None)
-            for value in values
-        } | (set(sys.modules) - look.modules)
-        for name in self._with_imports(name for name in names if isinstance(name, str)):
-            path = getattr(sys.modules.get(name), "__file__", None)
-            if isinstance(path, str) and path.endswith(".py"):
+        names = self._modules.behind(values) | (set(sys.modules) - look.modules)
+        names |= {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
+        for name in self._modules.with_imports(names):
+            path = self._modules.path(name)
+            if path is not None:
                 self.watch.note(path)
-
-    def _with_imports(self, names: Iterable[str]) -> set[str]:
-        """Return local modules and the local modules that they use."""
-        found: set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            module = sys.modules.get(name)
-            path = getattr(module, "__file__", None)
-            if name in found or not isinstance(path, str) or self.watch._mine(path) is None:
-                continue
-            found.add(name)
-            waiting += [
-                value.__name__
-                if isinstance(value, types.ModuleType)
-                else str(getattr(value, "__module__", ""))
-                for value in vars(module).values()
-            ]
-        return found
 
     # restoring
 
@@ -355,6 +454,12 @@ class Tracker:
     def _bring(self, version: dict[str, Any], find: Callable[[str], Any]) -> None:
         names = tuple(version["names"])
         assert self.store is not None
+        if names[0].startswith(PREFIX):
+            module = names[0].removeprefix(PREFIX)
+            data = version["object"] and self.store.load(self.namespace, version["object"], find)
+            if not self._modules.put(module, data or None, version["digest"]):
+                raise ObjectError(f"{module} cannot be brought to the state it was in")
+            return
         if names[0].startswith("$"):
             value = None
             if version["object"]:
@@ -378,6 +483,28 @@ class Tracker:
         )
         for name in names:
             self.groups[name] = group
+
+
+def _seen(path: str) -> tuple[int, ...] | None:
+    """Return what tells one version of a file from the next, None if there is no file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _pseudo_version(name: str, digest: str) -> dict[str, Any]:
+    return {
+        "names": [name],
+        "digest": digest,
+        "own": {name: digest},
+        "refs": [],
+        "object": None,
+        "problem": None,
+    }
 
 
 def _partition(ids: dict[str, set[int]]) -> list[tuple[str, ...]]:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+import shlex
 import site
+import stat
 import sys
 import sysconfig
+import tempfile
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.digest import MISSING
 
+_STAT, _LSTAT = os.stat, os.lstat
+_FLAGS = {
+    "subprocess.Popen": "subprocess",
+    "os.system": "subprocess",
+    "os.posix_spawn": "subprocess",
+    "socket.connect": "network",
+}
+_LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -25,12 +37,26 @@ def _foreign_places() -> tuple[str, ...]:
     return tuple(os.path.realpath(place) + os.sep for place in places if place)
 
 
+def _passing_places() -> tuple[str, ...]:
+    """Return where programs are looked for and temporary files come and go."""
+    places = [*os.environ.get("PATH", "").split(os.pathsep), tempfile.gettempdir()]
+    return tuple(os.path.abspath(place) + os.sep for place in places if place)
+
+
 class Watch:
-    """Listens while a cell runs."""
+    """Listens while a cell runs.
+
+    No event tells that somebody asked whether a file is there, so while a cell runs the functions
+    that are asked are ours, and pass everything on.
+    """
 
     def __init__(self, ignored: tuple[str, ...] = ()) -> None:
         self._foreign = _foreign_places() + ignored
+        self._passing = _passing_places()
+        self._start = os.path.realpath(os.getcwd()) + os.sep
         self._on = False
+        self.asked: dict[str, str] = {}
+        self._made: tuple[str, ...] = ()
         self.read: dict[str, dict[str, Any]] = {}
         self.written: set[str] = set()
         self.listed: dict[str, str] = {}
@@ -40,31 +66,71 @@ class Watch:
     def start(self) -> None:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
+        self.asked, self._made = {}, ()
+        self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
     def stop(self) -> None:
         """Listen no more."""
         self._on = False
+        self._replace(_STAT, _LSTAT)
+
+    @staticmethod
+    def _replace(stat: Any, lstat: Any) -> None:
+        # The library asks which functions can do what by looking for them in these sets.
+        for supported in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+            if _STAT in supported:
+                supported.add(stat)
+        os.stat, os.lstat = stat, lstat
+
+    def _asking(self, real: Any) -> Any:
+        def ask(*args: Any, **options: Any) -> Any:
+            beside = options.get("dir_fd") is not None
+            path = None if beside else (args[0] if args else options.get("path"))
+            try:
+                status = real(*args, **options)
+            except FileNotFoundError:
+                self._note_asked(path, MISSING)
+                raise
+            if not stat.S_ISLNK(status.st_mode):
+                self._note_asked(path, "directory" if stat.S_ISDIR(status.st_mode) else "file")
+            return status
+
+        ask.__name__ = ask.__qualname__ = real.__name__
+        ask.__doc__ = real.__doc__
+        return ask
+
+    def _note_asked(self, path: Any, kind: str) -> None:
+        if not self._on:
+            return
+        name = self.mine(path)
+        if name is not None and not name.startswith(self._made or "\0"):
+            passing = name.startswith(self._passing) and not name.startswith(self._start)
+            if not passing and name not in self.written:
+                self.asked.setdefault(name, kind)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self._on:
             return
+        if event in _FLAGS:
+            self.flags.add(_FLAGS[event])
         if event == "open":
             self._opened(*args)
         elif event in ("os.listdir", "os.scandir"):
             self._listing(args[0])
-        elif event == "subprocess.Popen" or event == "os.system":
-            self.flags.add("subprocess")
-        elif event == "socket.connect":
-            self.flags.add("network")
+        elif event == "subprocess.Popen":
+            self._command(args[1], args[2])
+        elif event == "os.mkdir":
+            self._made = (*self._made, self.mine(args[0]) or "\0")
         elif event == "sqlite3.connect":
             self._opened(args[0], "r", os.O_RDWR)
         elif event in ("os.remove", "os.rename", "os.truncate"):
             for path in args[:2]:
-                if isinstance(path, str | bytes) and (name := self._mine(path)):
+                if isinstance(path, str | bytes) and (name := self.mine(path)):
                     self.written.add(name)
 
-    def _mine(self, path: Any) -> str | None:
+    def mine(self, path: Any) -> str | None:
+        """Return the full path of a file that can be part of somebody's project."""
         if isinstance(path, int) or path is None:
             return None
         try:
@@ -76,7 +142,7 @@ class Watch:
         return name
 
     def _opened(self, path: Any, _mode: Any, flags: Any) -> None:
-        name = self._mine(path)
+        name = self.mine(path)
         if name is None:
             return
         writing = isinstance(flags, int) and flags & _WRITING
@@ -87,15 +153,27 @@ class Watch:
         if writing:
             self.written.add(name)
 
+    def _command(self, arguments: Any, cwd: Any) -> None:
+        """Count the files that a command names as read: what it opens is not told to us."""
+        words = [arguments] if isinstance(arguments, str | bytes) else arguments
+        try:
+            for word in words if isinstance(words, list | tuple) else ():
+                for each in (os.fsdecode(word), *words_in(os.fsdecode(word))):
+                    path = os.path.join(os.fsdecode(cwd) if cwd is not None else "", each)
+                    if is_plausible(path) and os.path.isfile(path):
+                        self.note(path)
+        except (TypeError, ValueError, OSError):
+            return  # a command that cannot be read is run all the same
+
     def _look(self, name: str) -> None:
-        self._on = False
+        was, self._on = self._on, False
         try:
             self.read[name] = digest.of_file(name)
         finally:
-            self._on = True
+            self._on = was
 
     def _listing(self, path: Any) -> None:
-        name = self._mine(path if path is not None else ".")
+        name = self.mine(path if path is not None else ".")
         if name is not None and name not in self.listed:
             self._on = False
             try:
@@ -105,9 +183,15 @@ class Watch:
 
     def note(self, path: str) -> None:
         """Take down a file that is known by other means to have been read."""
-        name = self._mine(path)
+        name = self.mine(path)
         if name is not None and name not in self.read and name not in self.written:
-            self.read[name] = digest.of_file(name)
+            self._look(name)
+
+    def note_written(self, path: str) -> None:
+        """Take down a file that is known by other means to have been written."""
+        name = self.mine(path)
+        if name is not None:
+            self.written.add(name)
 
     def report(self) -> dict[str, Any]:
         """Return what was heard, for the record."""
@@ -119,8 +203,35 @@ class Watch:
             },
             "files_written": {path: digest.of_file(path) for path in sorted(self.written)},
             "listed": dict(self.listed),
+            "asked": {
+                path: kind
+                for path, kind in self.asked.items()
+                if path not in self.read and path not in self.listed
+            },
             "flags": sorted(self.flags),
         }
+
+
+def is_plausible(text: str) -> bool:
+    """Tell whether a piece of text can be the name of a file at all."""
+    return 0 < len(text) < 1024 and "\0" not in text and "\n" not in text
+
+
+def words_in(command: str) -> list[str]:
+    """Return the words of a shell command, without what the shell itself understands."""
+    if len(command) > _LONGEST_COMMAND or not any(letter.isspace() for letter in command):
+        return []
+    try:
+        return list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    except ValueError:
+        return command.split()
+
+
+def kind_of(path: str) -> str:
+    """Return what is at a path: a file, a directory, or nothing."""
+    if os.path.isdir(path):
+        return "directory"
+    return "file" if os.path.exists(path) else MISSING
 
 
 def listing_digest(path: str) -> str:

@@ -22,6 +22,7 @@ from rlmnb.graph.traces import (
     Run,
     Version,
     causes_of,
+    is_ambient,
     last_writes,
     may_write,
     recorded_run,
@@ -29,9 +30,9 @@ from rlmnb.graph.traces import (
 )
 from rlmnb.jsontext import portable
 from rlmnb.kernel.codenames import CodeNames
-from rlmnb.kernel.hidden import AMBIENT, CHANCE
+from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.reach import code_names, follow
-from rlmnb.kernel.watch import listing_digest
+from rlmnb.kernel.watch import kind_of, listing_digest
 from rlmnb.session import Session
 from rlmnb.store import notebook
 from rlmnb.store.append import write_entry
@@ -100,7 +101,7 @@ def _file_now(path: str, recorded: Any) -> str:
 def files_now(cells: Iterable[CodeCell]) -> Files:
     """Return the view of the disk that freshness is judged by."""
     writers, written = last_writes(cells)
-    return Files(_file_now, listing_digest, PYTHON, writers, written)
+    return Files(_file_now, listing_digest, kind_of, PYTHON, writers, written)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:
@@ -141,6 +142,7 @@ _UNTRACKED: Run = {
     "files_read": {},
     "files_written": {},
     "listed": {},
+    "asked": {},
     "flags": [],
 }
 
@@ -293,7 +295,10 @@ class _Replay:
         trace["reads"] = {
             name: self._alias.get(read, read) for name, read in trace["reads"].items()
         }
-        trace["reads"] |= {name: self._env.own(name) for name in AMBIENT if name in trace["reads"]}
+        # What every cell reads is what a full run would have here, whatever this kernel has.
+        trace["reads"] = {
+            name: read for name, read in trace["reads"].items() if not is_ambient(name)
+        } | {name: self._env.own(name) for name in self._env.names if is_ambient(name)}
         run = {
             **trace,
             "text": cell.source_hash,
@@ -327,7 +332,7 @@ class _Replay:
             names = self._names(cell)
             reads, opaque = self._closure(names, env) if names else (frozenset(), False)
             due = set(env.names) if opaque else {name for name in reads if name in env.names}
-            due |= {name for name in (*AMBIENT, *CHANCE) if name in env.names}
+            due |= {name for name in env.names if is_ambient(name) or name in CHANCE}
             missing = [
                 version
                 for version in _unique(env.names[name] for name in sorted(due))
@@ -365,8 +370,11 @@ class _Replay:
 
     @staticmethod
     def _storable(version: Version) -> bool:
-        if version["names"][0].startswith("$") and version["digest"] == "initial":
+        name = version["names"][0]
+        if name.startswith("$") and version["digest"] == "initial":
             return True
+        if name.startswith("$module:"):
+            return version["problem"] is None
         return version["problem"] is None and version["object"] is not None
 
     async def _make_again(self, version: Version, env: Environment) -> None:
