@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
-from rlmnb.replay.run import Report, code_cells, replay, stale_cells
+from rlmnb.replay.cells import code_cells, stale_cells
+from rlmnb.replay.run import Report, replay
 from rlmnb.session import Session
 
 _SHOWN = 50

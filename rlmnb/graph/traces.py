@@ -51,6 +51,14 @@ class Environment:
     names: dict[str, Version | Changing] = field(default_factory=dict)
     producers: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    # Displays by their id, each with the cell that shows it anew.
+    displays: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> Environment:
+        """Return one that can go another way from here."""
+        return Environment(
+            dict(self.names), dict(self.producers), dict(self.files), dict(self.displays)
+        )
 
     def own(self, name: str) -> str | Changing:
         """Return the digest of one variable."""
@@ -105,11 +113,16 @@ class Environment:
         for each in left:
             self.names[each] = remnant
 
-    def change(self, cell_id: str, names: Iterable[str]) -> None:
+    def change(self, cell: CodeCell) -> None:
         """Mark what a cell that will run may leave."""
-        for name in names:
-            self.names[name] = Changing(cell_id)
-            self.producers[name] = cell_id
+        for name in may_write(cell):
+            self.names[name] = Changing(cell.cell_id)
+            self.producers[name] = cell.cell_id
+        self.show(cell.cell_id, cell.run)
+
+    def show(self, cell_id: str, run: Run | None) -> None:
+        """Note the displays that a cell shows anew."""
+        self.displays.update(dict.fromkeys((run or {}).get("shows", ()), cell_id))
 
 
 def is_ambient(name: str) -> bool:
@@ -127,7 +140,7 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if run is None:
         return _causes_without_run(cell, env)
     causes = []
-    if run["text"] != cell.source_hash and run["code"] != code_hash(cell.source):
+    if _is_edited(cell, run):
         causes.append("source edited")
     if run.get("untracked"):
         causes.append("could not be followed when it last ran")
@@ -137,6 +150,34 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     causes += _read_causes(run, env)
     return causes + files.causes(cell, run, env)
+
+
+def _is_edited(cell: CodeCell, run: Run) -> bool:
+    return bool(run["text"] != cell.source_hash and run["code"] != code_hash(cell.source))
+
+
+def unedited(cells: Iterable[CodeCell]) -> frozenset[str]:
+    """Return the cells whose code is what last ran."""
+    return frozenset(
+        cell.cell_id for cell in cells if cell.run is not None and not _is_edited(cell, cell.run)
+    )
+
+
+def display_causes(cell: CodeCell, env: Environment, holding: frozenset[str]) -> list[str]:
+    """Say which displays are no longer right: one cell shows them, others change them later."""
+    run = cell.run
+    if run is None or "rlmnb:pinned" in cell.tags:
+        return []
+    causes = [
+        f"{other} changed what it shows, and was edited or removed"
+        for other in run.get("updated_by", ())
+        if other not in holding
+    ]
+    return causes + [
+        f"it changes what {env.displays[each]} shows, which runs again"
+        for each in run.get("updates", ())
+        if each in env.displays
+    ]
 
 
 def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
@@ -149,7 +190,7 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
             found.append(f"{name} from {version.cell_id} changes")
         elif version is not None and not version["digest"].startswith(RECORDED):
             # What the agent had then is not known, so it cannot be said to be the same.
-            found.append(f"{name} from {env.producers[name]} was made anew")
+            found.append(f"{name} from {env.producers.get(name, 'the start')} was made anew")
     return found
 
 
@@ -266,17 +307,20 @@ def recorded_run(cell: CodeCell) -> Run:
     }
 
 
-def survey(cells: list[CodeCell], files: Files) -> dict[str, list[str]]:
+def survey(
+    cells: list[CodeCell], files: Files, start: Environment | None = None
+) -> dict[str, list[str]]:
     """Return every cell that will run, or may once those above it have, with its causes."""
-    env = Environment()
+    env = start.copy() if start is not None else Environment()
     stale: dict[str, list[str]] = {}
+    holding = unedited(cells)
     for cell in cells:
-        causes = causes_of(cell, env, files)
+        causes = causes_of(cell, env, files) or display_causes(cell, env, holding)
         if not causes and cell.run is not None and cell.run["history"] and stale:
             causes = [f"shows earlier outputs, and {next(iter(stale))} runs again"]
         if causes:
             stale[cell.cell_id] = causes
-            env.change(cell.cell_id, may_write(cell))
+            env.change(cell)
         elif cell.run is not None:
             env.apply(cell.cell_id, cell.run)
         elif cell.source.strip() and "skip-execution" not in cell.tags:

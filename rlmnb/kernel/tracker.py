@@ -466,7 +466,11 @@ class Tracker:
                 value = self.store.load({}, version["object"], find)[names[0]]
             self.hidden.restore(names[0], value)
             return
-        values = self.store.load(self.namespace, version["object"], find)
+        values = (
+            dict(zip(names, [version["value"]], strict=True))
+            if "value" in version
+            else self.store.load(self.namespace, version["object"], find)
+        )
         values = {name: values[name] for name in names}
         for name in names:
             for other in self.groups.pop(name).names if name in self.groups else ():

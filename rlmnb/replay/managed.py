@@ -35,7 +35,29 @@ class ManagedKernel:
     def __init__(self, client: NotebookClient) -> None:
         self._client = client
         self._trace: dict[str, Any] | None = None
+        # Cells whose outputs the last run changed without running them, and by which display.
+        self.changed: set[int] = set()
+        self._updates: set[str] = set()
+        self._running = -1
         client.on_cell_executed = self._executed
+        self._update_display = client._update_display_id
+        setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
+
+    def _updated(self, display_id: str, message: dict[str, Any]) -> None:
+        shown = set(self._client._display_id_map.get(display_id, ())) - {self._running}
+        if shown:
+            self.changed |= shown
+            self._updates.add(display_id)
+        self._update_display(display_id, message)
+
+    def shows(self, index: int, displays: dict[str, list[int]]) -> None:
+        """Know where a cell that is not run shows its displays."""
+        for display_id, outputs in displays.items():
+            self._client._display_id_map.setdefault(display_id, {})[index] = list(outputs)
+
+    def cell(self, index: int) -> Any:
+        """Return a cell as it is now."""
+        return self._client.nb.cells[index]
 
     def _executed(self, cell: Any, cell_index: int, execute_reply: dict[str, Any]) -> None:  # noqa: ARG002
         self._trace = execute_reply["metadata"].get("rlmnb")
@@ -43,6 +65,7 @@ class ManagedKernel:
     async def run(self, index: int) -> tuple[Any, dict[str, Any] | None, str | None]:
         """Run a cell; return it with its outputs, its trace, and the error it ended with."""
         self._trace = None
+        self._running, self.changed, self._updates = index, set(), set()
         cell = self._client.nb.cells[index] = _as_node(self._client.nb.cells[index])
         error = None
         try:
@@ -55,7 +78,26 @@ class ManagedKernel:
             raise KernelError(
                 "the kernel died while a cell was running", hint="run the replay again"
             ) from failure
-        return cell, self._trace, error
+        trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
+        if trace is not None:
+            trace |= self._displays(index)
+        return cell, trace, error
+
+    def _displays(self, index: int) -> dict[str, Any]:
+        shows = {
+            display_id: list(where[index])
+            for display_id, where in self._client._display_id_map.items()
+            if index in where
+        }
+        found = {"shows": shows, "updates": sorted(self._updates)}
+        return {key: value for key, value in found.items() if value}
+
+    def widgets(self) -> dict[str, Any] | None:
+        """Return the state of the widgets that cells have made, None if they have made none."""
+        self._client.set_widgets_metadata()
+        if not self._client.widget_state:
+            return None
+        return dict(self._client.nb.metadata.widgets)
 
     async def restore(self, wanted: list[dict[str, Any]], absent: list[str]) -> list[str]:
         """Bring variables to these versions; return the digests that could not be had."""

@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from rlmnb import digest
-from rlmnb.format import times
-from rlmnb.format.cells import new_record
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     Changing,
     CodeCell,
     Environment,
-    Files,
     Run,
     Version,
     causes_of,
+    display_causes,
     is_ambient,
-    last_writes,
     may_write,
     recorded_run,
     survey,
+    unedited,
 )
-from rlmnb.jsontext import portable
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.reach import code_names, follow
-from rlmnb.kernel.watch import kind_of, listing_digest
+from rlmnb.replay.cells import PYTHON, code_cells, files_now, starting_environment
+from rlmnb.replay.recording import Recorder
 from rlmnb.session import Session
 from rlmnb.store import notebook
-from rlmnb.store.append import write_entry
-from rlmnb.store.fold import fold
-
-PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_FROZEN_TYPES = ("tool", "llm_call", "map_reduce")
-_FOLD_SECONDS = 5.0
 
 
 @dataclass
@@ -65,49 +55,14 @@ class Teller(Protocol):
         """Hear that a cell has come to a state."""
 
 
-def code_cells(session: Session) -> list[CodeCell]:
-    """Return the code cells of a session with their traces."""
-    found = []
-    for cell in session.cells:
-        raw = cell.raw
-        if raw.get("cell_type") != "code":
-            continue
-        record = raw["metadata"].get("rlmnb")
-        record = record if isinstance(record, dict) else {}
-        run = record.get("run")
-        own = "copy_of" not in cell.entry
-        tags = raw["metadata"].get("tags")
-        recorded = own and cell.status in ("completed", "promoted") and not cell.entry.get("edited")
-        found.append(
-            CodeCell(
-                cell_id=cell.cell_id,
-                source=cell.source,
-                source_hash=digest.source_hash(cell.source),
-                run=run if own and isinstance(run, dict) else None,
-                recorded=recorded,
-                tags=frozenset(tags if isinstance(tags, list) else ()),
-                number=cell.number,
-                frozen=cell.type in _FROZEN_TYPES,
-            )
-        )
-    return found
+@dataclass(frozen=True)
+class Wishes:
+    """How a replay is to go."""
 
-
-def _file_now(path: str, recorded: Any) -> str:
-    changed = digest.file_changed(path, recorded)
-    return str(recorded["hash"] if changed is None else changed)
-
-
-def files_now(cells: Iterable[CodeCell]) -> Files:
-    """Return the view of the disk that freshness is judged by."""
-    writers, written = last_writes(cells)
-    return Files(_file_now, listing_digest, kind_of, PYTHON, writers, written)
-
-
-def stale_cells(session: Session) -> dict[str, list[str]]:
-    """Return the cells a replay would run, or may, with the causes."""
-    cells = code_cells(session)
-    return survey(cells, files_now(cells))
+    force: frozenset[str] = frozenset()
+    fail_fast: bool = False
+    timeout: float | None = None
+    tell: Teller = lambda *_: None
 
 
 def replay(
@@ -121,12 +76,15 @@ def replay(
     """Bring a session up to date. No kernel is started when nothing is stale."""
     began = time.perf_counter()
     cells = code_cells(session)
+    start = starting_environment(session)
     report = Report()
-    if not force and not survey(cells, files_now(cells)):
+    if not force and not survey(cells, files_now(cells), start):
         report.reused = [cell.cell_id for cell in cells]
     else:
-        runner = _Replay(session, cells, report, force, fail_fast, tell or (lambda *_: None))
-        asyncio.run(runner.go(timeout))
+        with Recorder(session) as recorder:
+            wishes = Wishes(force, fail_fast, timeout, tell or (lambda *_: None))
+            runner = _Replay(session, cells, report, recorder, wishes)
+            asyncio.run(runner.go(start))
     report.seconds = time.perf_counter() - began
     return report
 
@@ -161,31 +119,30 @@ class _Replay:
         session: Session,
         cells: list[CodeCell],
         report: Report,
-        force: frozenset[str],
-        fail_fast: bool,
-        tell: Teller,
+        recorder: Recorder,
+        wishes: Wishes,
     ) -> None:
         from IPython.core.inputtransformer2 import TransformerManager
 
         self._session = session
         self._cells = cells
         self._report = report
-        self._force = force
-        self._fail_fast = fail_fast
-        self._tell = tell
+        self._recorder = recorder
         self._transform: Callable[[str], str] = TransformerManager().transform_cell  # type: ignore[no-untyped-call]
-        self._env = Environment()
+        self._wishes = wishes
         self._files = files_now(cells)
         self._runs: dict[str, Run] = {}
         self._held: dict[str, str] = {}
         self._blocked: dict[str, str] = {}
         # What the kernel calls a value that was made again, and what the records call it.
         self._alias: dict[str, str] = {}
-        self._seq = -1
-        self._folded_at = time.monotonic()
+        self._unedited = unedited(cells)
+        self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
 
-    async def go(self, timeout: float | None) -> None:
+    async def go(self, start: Environment) -> None:
         """Start the kernel and go down the notebook."""
+        self._start = start
+        self._env = start.copy()
         from rlmnb.replay.managed import as_nodes, managed_kernel
 
         place = self._session.place
@@ -196,7 +153,7 @@ class _Replay:
             cwd = known if isinstance(known, str) and os.path.isdir(known) else os.getcwd()
         nodes = as_nodes(whole)
         async with managed_kernel(
-            nodes, cwd=cwd, objects=place.objects, timeout=timeout
+            nodes, cwd=cwd, objects=place.objects, timeout=self._wishes.timeout
         ) as self._kernel:
             self._report.kernel = "started"
             try:
@@ -205,14 +162,17 @@ class _Replay:
             except _Stop:
                 pass
             finally:
-                self._fold()
-                order = {each.cell_id: at for at, each in enumerate(self._cells)}
-                self._report.executed.sort(key=order.__getitem__)
-                self._report.restored.sort(key=order.__getitem__)
+                if widgets := self._kernel.widgets():
+                    self._recorder.widgets(widgets)
+                # While the kernel ends, the notebook is written.
+                self._recorder.fold()
+                self._report.executed.sort(key=self._order.__getitem__)
+                self._report.restored.sort(key=self._order.__getitem__)
 
     async def _step(self, cell: CodeCell) -> None:
         causes = causes_of(cell, self._env, self._files)
-        if cell.cell_id in self._force and not cell.frozen:
+        causes = causes or display_causes(cell, self._env, self._unedited)
+        if cell.cell_id in self._wishes.force and not cell.frozen:
             causes = ["was asked for", *causes]
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
@@ -238,6 +198,7 @@ class _Replay:
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
         if cell.run is not None:
+            self._kernel.shows(cell.number - 1, cell.run.get("shows", {}))
             self._take_in(cell, cell.run)
         elif cell.source.strip() and "skip-execution" not in cell.tags:
             self._take_in(cell, recorded_run(cell))
@@ -288,7 +249,7 @@ class _Replay:
             self._report.causes[cell.cell_id] = [*causes, str(reason)]
             self._block(cell, cell.cell_id)
             return
-        self._tell(cell.cell_id, cell.number, "running")
+        self._wishes.tell(cell.cell_id, cell.number, "running")
         done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
         trace = dict(_UNTRACKED) if trace is None else trace
@@ -307,17 +268,29 @@ class _Replay:
         }
         self._hold(run)
         self._report.executed.append(cell.cell_id)
-        self._record(cell, done, run, error)
+        self._recorder.ran(cell, done, run, error)
+        self._env.show(cell.cell_id, run)
+        self._keep_displays(cell)
         if error is not None and not allowed:
             self._report.failed.append(cell.cell_id)
             self._report.errors[cell.cell_id] = error
             self._block(CodeCell(cell.cell_id, cell.source, "", run, False), cell.cell_id)
-            if self._fail_fast:
+            if self._wishes.fail_fast:
                 raise _Stop
             return
         for name in may_write(CodeCell(cell.cell_id, cell.source, "", run, False)):
             self._blocked.pop(name, None)
         self._take_in(cell, run)
+
+    def _keep_displays(self, cell: CodeCell) -> None:
+        """Keep what cells above show now that a display of theirs was changed."""
+        for index in sorted(self._kernel.changed):
+            other = next(each for each in self._cells if each.number - 1 == index)
+            run = self._runs.get(other.cell_id)
+            if run is not None:
+                run = {**run, "updated_by": sorted({*run.get("updated_by", ()), cell.cell_id})}
+                self._runs[other.cell_id] = run
+                self._recorder.shows_anew(other, self._kernel.cell(index), run)
 
     def _hold(self, run: Run) -> None:
         for name in run["deleted"]:
@@ -340,8 +313,9 @@ class _Replay:
             ]
             unstored = [version for version in missing if not self._storable(version)]
             if unstored:
-                order = {each.cell_id: at for at, each in enumerate(self._cells)}
-                first = min(unstored, key=lambda version: order[env.producers[version["names"][0]]])
+                first = min(
+                    unstored, key=lambda version: self._order[env.producers[version["names"][0]]]
+                )
                 await self._make_again(first, env)
                 continue
             held = set(self._held)
@@ -373,7 +347,7 @@ class _Replay:
         name = version["names"][0]
         if name.startswith("$") and version["digest"] == "initial":
             return True
-        if name.startswith("$module:"):
+        if name.startswith("$module:") or "value" in version:
             return version["problem"] is None
         return version["problem"] is None and version["object"] is not None
 
@@ -391,14 +365,14 @@ class _Replay:
             self._held[name] = version["digest"]
 
     async def _again(self, cell: CodeCell) -> None:
-        before = Environment()
+        before = self._start.copy()
         for other in self._cells:
             if other.cell_id == cell.cell_id:
                 break
             if other.cell_id in self._runs:
                 before.apply(other.cell_id, self._runs[other.cell_id])
         await self._materialise(cell, before)
-        self._tell(cell.cell_id, cell.number, "running")
+        self._wishes.tell(cell.cell_id, cell.number, "running")
         _, trace, _ = await self._kernel.run(cell.number - 1)
         if cell.cell_id not in self._report.executed:
             self._report.executed.append(cell.cell_id)
@@ -418,55 +392,6 @@ class _Replay:
                 for name in version["names"]:
                     self._held[name] = old["digest"]
                     self._alias[version["own"][name]] = old["own"][name]
-
-    # keeping
-
-    def _record(self, cell: CodeCell, done: Any, run: Run, error: str | None) -> None:
-        outputs = portable([dict(output) for output in _plain(done.outputs)])
-        stored = {key: value for key, value in run.items() if key != "failed"}
-        stored["failed"] = error is not None
-        raw = self._session.cell(cell.cell_id).raw
-        known = raw["metadata"].get("rlmnb")
-        base = {} if isinstance(known, dict) else new_record(cell.source, [], {"status": "running"})
-        record = {
-            **base,
-            "cell_id": cell.cell_id,
-            "status": "failed" if error is not None else "completed",
-            "completed_at": times.now(),
-            "source_hash": cell.source_hash,
-            "output_hash": digest.output_hash(outputs),
-        }
-        replaced = {
-            "run": stored,
-            "files_read": run["files_read"],
-            "files_written": run["files_written"],
-        }
-        whole = {**(known if isinstance(known, dict) else {}), **record, **replaced}
-        record["context_hash"] = digest.context_hash(portable(whole))
-        entry = {
-            "op": "update",
-            "of": [cell.source_hash, digest.output_hash(raw.get("outputs") or [])],
-            "at": times.now(),
-            "cell_id": cell.cell_id,
-            "record": record,
-            "replace": replaced,
-            "outputs": outputs,
-            "execution_count": done.execution_count,
-        }
-        self._seq = write_entry(self._session.place, lambda _: portable(entry))
-        if time.monotonic() - self._folded_at > _FOLD_SECONDS:
-            self._fold()
-
-    def _fold(self) -> None:
-        if self._seq >= 0:
-            fold(self._session.place, self._seq, timeout=10.0)
-            self._folded_at = time.monotonic()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _unique(versions: Iterable[Version | Changing]) -> list[Version]:

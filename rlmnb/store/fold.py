@@ -277,6 +277,11 @@ def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     state = dict(state) if isinstance(state, dict) else {}
     if entry["op"] == "state":
         state = changed(state, entry)
+        if isinstance(entry.get("notebook"), dict) and "widgets" in entry["notebook"]:
+            metadata = {
+                **metadata,
+                "widgets": merged(metadata.get("widgets"), entry["notebook"]["widgets"]),
+            }
     session = state.get("session")
     session = dict(session) if isinstance(session, dict) else {}
     if "at" in entry and entry["op"] != "create":

@@ -11,7 +11,8 @@ import pytest
 from nbclient import NotebookClient
 
 from rlmnb import Session
-from rlmnb.replay.run import replay, stale_cells
+from rlmnb.replay.cells import stale_cells
+from rlmnb.replay.run import replay
 
 
 @dataclass

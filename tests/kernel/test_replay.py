@@ -17,7 +17,9 @@ from nbclient import NotebookClient
 
 import rlmnb
 from rlmnb import Session
-from rlmnb.replay.run import replay, stale_cells
+from rlmnb.replay.cells import stale_cells
+from rlmnb.replay.run import replay
+from rlmnb.views import text_of
 
 pytestmark = pytest.mark.kernel
 
@@ -31,6 +33,12 @@ def write(*sources: str, path: str = "nb.ipynb") -> Path:
 def edit(number: int, source: str, path: str = "nb.ipynb") -> None:
     notebook = nbformat.read(path, 4)
     notebook.cells[number].source = source
+    nbformat.write(notebook, path)
+
+
+def remove(number: int, path: str = "nb.ipynb") -> None:
+    notebook = nbformat.read(path, 4)
+    del notebook.cells[number]
     nbformat.write(notebook, path)
 
 
@@ -242,3 +250,57 @@ def test_a_tool_cell_is_never_run_and_what_needs_it_says_so(run_json):
     assert first not in report["executed"]
     assert Path("gone.txt").exists()
     assert texts(notebook)[2] == "recorded"
+
+
+SHOW = "display('one', display_id='d')"
+UPDATE = """from IPython.display import update_display
+update_display(f'two {x}', display_id='d')"""
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "runs", "shown"),
+    [
+        (1, "x = 2", ["c1", "c2"], "two 2"),
+        (0, SHOW + "  # again", [], "two 1"),
+        (0, "display('uno', display_id='d')", ["c0", "c2"], "two 1"),
+        (2, "x", ["c0", "c2"], "one"),
+        (2, None, ["c0"], "one"),
+    ],
+)
+def test_a_display_that_another_cell_changes(
+    number: int, source: str | None, runs: list[str], shown: str
+) -> None:
+    write(SHOW, "x = 1", UPDATE)
+    replay(Session.open("nb.ipynb"))
+    assert replay(Session.open("nb.ipynb")).executed == []
+    if source is not None:
+        edit(number, source)
+    else:
+        remove(number)
+    assert replay(Session.open("nb.ipynb")).executed == runs
+    output = nbformat.read("nb.ipynb", 4).cells[0].outputs[0]
+    assert output.data["text/plain"] == f"'{shown}'"
+    assert stale_cells(Session.open("nb.ipynb")) == {}
+
+
+def test_a_display_handle_that_was_restored_still_changes_its_display() -> None:
+    write("h = display('one', display_id=True)", "x = 1", "h.update(f'two {x}')")
+    replay(Session.open("nb.ipynb"))
+    edit(1, "x = 2")
+    replay(Session.open("nb.ipynb"))
+    assert nbformat.read("nb.ipynb", 4).cells[0].outputs[0].data["text/plain"] == "'two 2'"
+
+
+def test_working_memory_is_there_for_cells_and_its_change_makes_them_stale() -> None:
+    session = Session.create("remembers")
+    session.remember(plan=["read"], long="x" * 50_000)
+    session.append("print(working_memory['plan'], len(working_memory['long']))")
+    session.append("y = 1")
+    first = replay(Session.open("remembers"), force=frozenset(c.cell_id for c in session.cells))
+    assert first.failed == []
+    assert text_of(Session.open("remembers").cell(1).outputs) == "['read'] 50000\n"
+    assert replay(Session.open("remembers")).executed == []
+    Session.open("remembers").remember(plan=["read", "fix"])
+    second = replay(Session.open("remembers"))
+    assert second.executed == [session.cell(1).cell_id]
+    assert text_of(Session.open("remembers").cell(1).outputs) == "['read', 'fix'] 50000\n"

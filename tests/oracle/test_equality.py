@@ -13,7 +13,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from rlmnb import Session
-from rlmnb.replay.run import replay, stale_cells
+from rlmnb.replay.cells import stale_cells
+from rlmnb.replay.run import replay
 from tests.oracle.programs import MODULE, Program, edited, probe_source
 
 COUNT = int(os.environ.get("RLMNB_ORACLE", "50"))

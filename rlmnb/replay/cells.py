@@ -1,0 +1,81 @@
+"""A session as replay sees it: its code cells with their traces, and the world they are held to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rlmnb import digest
+from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, survey
+from rlmnb.kernel.canonical import Walk
+from rlmnb.kernel.watch import kind_of, listing_digest
+from rlmnb.session import Session
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+_FROZEN_TYPES = ("tool", "llm_call", "map_reduce")
+_MEMORY = "working_memory"
+
+
+def code_cells(session: Session) -> list[CodeCell]:
+    """Return the code cells of a session with their traces."""
+    found = []
+    for cell in session.cells:
+        raw = cell.raw
+        if raw.get("cell_type") != "code":
+            continue
+        record = raw["metadata"].get("rlmnb")
+        record = record if isinstance(record, dict) else {}
+        run = record.get("run")
+        own = "copy_of" not in cell.entry
+        tags = raw["metadata"].get("tags")
+        recorded = own and cell.status in ("completed", "promoted") and not cell.entry.get("edited")
+        found.append(
+            CodeCell(
+                cell_id=cell.cell_id,
+                source=cell.source,
+                source_hash=digest.source_hash(cell.source),
+                run=run if own and isinstance(run, dict) else None,
+                recorded=recorded,
+                tags=frozenset(tags if isinstance(tags, list) else ()),
+                number=cell.number,
+                frozen=cell.type in _FROZEN_TYPES,
+            )
+        )
+    return found
+
+
+def _file_now(path: str, recorded: Any) -> str:
+    changed = digest.file_changed(path, recorded)
+    return str(recorded["hash"] if changed is None else changed)
+
+
+def files_now(cells: Iterable[CodeCell]) -> Files:
+    """Return the view of the disk that freshness is judged by."""
+    writers, written = last_writes(cells)
+    return Files(_file_now, listing_digest, kind_of, PYTHON, writers, written)
+
+
+def stale_cells(session: Session) -> dict[str, list[str]]:
+    """Return the cells a replay would run, or may, with the causes."""
+    cells = code_cells(session)
+    return survey(cells, files_now(cells), starting_environment(session))
+
+
+def starting_environment(session: Session) -> Environment:
+    """Return what is there before the first cell: the working memory, if the session has one."""
+    memory = session.working_memory
+    if not memory:
+        return Environment()
+    walk = Walk({_MEMORY: memory}, lambda: "")
+    walk.variable(_MEMORY)
+    version = {
+        "names": [_MEMORY],
+        "digest": walk.digest(),
+        "own": {_MEMORY: walk.digest()},
+        "refs": [],
+        "object": None,
+        "problem": None,
+        "value": memory,
+    }
+    return Environment(names={_MEMORY: version})

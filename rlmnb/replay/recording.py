@@ -1,0 +1,134 @@
+"""Keeping what a replay did: to the journal at once, into the notebook in batches.
+
+Both are done by a thread of their own, in order, so that the next cell runs while the last one's
+result is on its way to the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+from rlmnb import digest
+from rlmnb.format import times
+from rlmnb.format.cells import new_record
+from rlmnb.graph.traces import CodeCell, Run
+from rlmnb.jsontext import portable
+from rlmnb.session import Session
+from rlmnb.store.append import write_entry
+from rlmnb.store.fold import fold
+
+_FOLD_SECONDS = 5.0
+_FOLD_PATIENCE = 10.0
+
+
+class Recorder:
+    """Writes down what became of cells. Leaving the block waits until the notebook has it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._place = session.place
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rlmnb-record")
+        self._waiting: list[Future[None]] = []
+        self._seq = -1
+        self._folded_at = time.monotonic()
+        # What the notebook will have by the time an entry is folded: the digest of its outputs,
+        # and the record.
+        self._outputs: dict[str, str] = {}
+        self._records: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.fold()
+        self._thread.shutdown(wait=True)
+        for each in self._waiting:
+            each.result()
+
+    def ran(self, cell: CodeCell, done: Mapping[str, Any], run: Run, error: str | None) -> None:
+        """Keep the result of a cell that has just run."""
+        run = {**run, "failed": error is not None}
+        record = {
+            "status": "failed" if error is not None else "completed",
+            "completed_at": times.now(),
+            "source_hash": cell.source_hash,
+        }
+        replaced = {
+            "run": run,
+            "files_read": run["files_read"],
+            "files_written": run["files_written"],
+        }
+        self._update(cell, done, record, replaced)
+
+    def shows_anew(self, cell: CodeCell, done: Mapping[str, Any], run: Run) -> None:
+        """Keep what a cell shows after another one has changed it."""
+        self._update(cell, done, {}, {"run": run})
+
+    def _update(
+        self,
+        cell: CodeCell,
+        done: Mapping[str, Any],
+        record: dict[str, Any],
+        replaced: dict[str, Any],
+    ) -> None:
+        outputs = portable(_plain(done["outputs"]))
+        raw = self._session.cell(cell.cell_id).raw
+        before = self._outputs.get(cell.cell_id) or digest.output_hash(raw.get("outputs") or [])
+        known = self._records.get(cell.cell_id, raw["metadata"].get("rlmnb"))
+        base = {} if isinstance(known, dict) else new_record(cell.source, [], {"status": "running"})
+        shown = digest.output_hash(outputs)
+        record = {**base, "cell_id": cell.cell_id, **record, "output_hash": shown}
+        whole = {**(known if isinstance(known, dict) else {}), **record, **replaced}
+        record["context_hash"] = digest.context_hash(portable(whole))
+        self._outputs[cell.cell_id] = shown
+        self._records[cell.cell_id] = {**whole, "context_hash": record["context_hash"]}
+        self._write(
+            {
+                "op": "update",
+                "of": [cell.source_hash, before],
+                "cell_id": cell.cell_id,
+                "record": record,
+                "replace": replaced,
+                "outputs": outputs,
+                "execution_count": done.get("execution_count"),
+            }
+        )
+
+    def widgets(self, state: Mapping[str, Any]) -> None:
+        """Keep the state of widgets in the notebook's metadata, as nbclient does."""
+        self._write({"op": "state", "set": {}, "notebook": {"widgets": _plain(state)}})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        entry = portable({**entry, "at": times.now()})
+
+        def write() -> None:
+            self._seq = write_entry(self._place, lambda _: entry)
+            if time.monotonic() - self._folded_at > _FOLD_SECONDS:
+                self._fold()
+
+        self._waiting.append(self._thread.submit(write))
+
+    def fold(self) -> None:
+        """Let the notebook have all that was written down so far; does not wait for it."""
+        self._waiting.append(self._thread.submit(self._fold))
+
+    def _fold(self) -> None:
+        if self._seq >= 0:
+            fold(self._place, self._seq, timeout=_FOLD_PATIENCE)
+            self._folded_at = time.monotonic()
+            self._seq = -1
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
