@@ -11,8 +11,16 @@ from rlmnb import checking, doctor
 from rlmnb.cli import text
 from rlmnb.errors import RlmnbError
 from rlmnb.store import archive, sessions, sweep
-from rlmnb.store.layout import archive_of, looks_like_path, session_place, sessions_root
+from rlmnb.store.layout import (
+    Place,
+    archive_of,
+    looks_like_path,
+    notebook_place,
+    session_place,
+    sessions_root,
+)
 from rlmnb.store.objects import Objects
+from rlmnb.store.variables import Variables
 
 
 def verify(args: Namespace) -> int:
@@ -90,6 +98,8 @@ def du(args: Namespace) -> int:
     objects = Objects(places[0].objects if args.session else os.path.join(root, "objects"))
     rows, totals = sweep.usage(places, objects)
     rows.sort(key=lambda row: row.total, reverse=True)
+    stored = Variables(objects.directory).sizes()
+    totals["state"] = sum(size for size, _ in stored.values())
     archived = [] if args.session else archive.all_archived(root)
     totals["archive"] = sum(each.size for each in archived)
     totals["archive_count"] = len(archived)
@@ -129,12 +139,16 @@ def du(args: Namespace) -> int:
     )
     if not args.session:
         unused = text.size(totals["unused_objects"])
-        whole = sum(row.total for row in rows) + totals["objects"] + totals["archive"]
+        whole = sum(row.total for row in rows) + sum(
+            totals[key] for key in ("objects", "state", "archive")
+        )
         text.note(
             f"{text.size(whole)} in all: {text.count(len(rows), 'session')}, "
             f"{text.count(totals['object_count'], 'object')} of {text.size(totals['objects'])} "
             f"({unused} unused)"
         )
+        if totals["state"]:
+            text.note(f"{text.size(totals['state'])} of that are variables, kept for replay")
         if archived:
             kept = text.count(len(archived), "archived session")
             text.note(f"{text.size(totals['archive'])} of that is {kept}")
@@ -142,25 +156,34 @@ def du(args: Namespace) -> int:
 
 
 def prune(args: Namespace) -> int:
-    """Remove objects that no session names, and sessions older than asked; dry unless --yes."""
+    """Remove what no session names, and sessions older than asked; dry unless --yes."""
     root = sessions_root()
     old = sessions.older_than(args.older_than, root) if args.older_than is not None else []
     gone = {place.session_id for place in old}
+    target = sessions.find(args.session) if args.session else None
+    if target is not None and not target.plain:
+        target = None  # sessions share their objects, so it is all of them or none
     kept = [place for place in sessions.all_places(root) if place.session_id not in gone]
-    objects = Objects(os.path.join(root, "objects"))
+    kept = neighbours(target) if target is not None else kept
+    store = target.objects if target is not None else os.path.join(root, "objects")
+    objects, variables = Objects(store), Variables(store)
     began = time.time()
     unused = sweep.unused_objects(kept, objects)
-    freed = sum(unused.values())
+    state = sweep.unused_state([place.notebook for place in kept], variables)
+    freed = sum(unused.values()) + sum(state.values())
     if args.yes:
         for place in old:
             sweep.remove_session(place)
         if unused:
             objects.drop(unused, older_than=began)
+        if state:
+            variables.drop(state, older_than=began)
     if args.json:
         text.print_json(
             {
                 "dry_run": not args.yes,
                 "objects": sorted(unused),
+                "state": sorted(state),
                 "bytes": freed,
                 "sessions": sorted(gone),
             }
@@ -169,10 +192,21 @@ def prune(args: Namespace) -> int:
     verb = "removed" if args.yes else "would remove"
     for place in old:
         text.say(f"{verb} session {place.session_id}")
-    text.say(f"{verb} {text.count(len(unused), 'object')}, {text.size(freed)}")
-    if not args.yes and (unused or old):
+    stale = text.count(len(state), "stored variable")
+    text.say(f"{verb} {text.count(len(unused), 'object')} and {stale}, {text.size(freed)}")
+    if not args.yes and (unused or old or state):
         text.note("nothing was touched; to do it: add --yes")
     return 0
+
+
+def neighbours(place: Place) -> list[Place]:
+    """Return every notebook that shares a store with this one: those in its directory."""
+    directory = os.path.dirname(place.notebook)
+    return [
+        notebook_place(os.path.join(directory, name))
+        for name in sorted(os.listdir(directory))
+        if name.endswith(".ipynb")
+    ]
 
 
 def remove(args: Namespace) -> int:

@@ -247,6 +247,7 @@ def _add_keeping(commands: _Commands) -> None:
         "show what nothing needs, and with --yes remove it",
         "rlmnb prune --older-than 90 --yes",
     )
+    _session(parser, without="all sessions")
     parser.add_argument(
         "--older-than", type=_days, metavar="DAYS", help="sessions too, if this old"
     )

@@ -41,6 +41,7 @@ class RlmnbKernel(IPythonKernel):
                 watch=Watch((os.path.realpath(objects) + os.sep,)),
                 transform=self.shell.transform_cell,
                 hidden=Hidden(self.shell),
+                limit=_largest(),
             )
         return self._tracker
 
@@ -72,6 +73,14 @@ class RlmnbKernel(IPythonKernel):
         """Bring variables to the versions asked for; called through a silent request."""
         asked = json.loads(request)
         return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"]))
+
+
+def _largest() -> int:
+    """Return the size from which variables are made again and not stored: RLMNB_LARGEST_STATE."""
+    try:
+        return int(os.environ["RLMNB_LARGEST_STATE"])
+    except (KeyError, ValueError):
+        return Tracker.limit
 
 
 def _quietly(action: Callable[..., Any], *args: Any, **options: Any) -> Any:

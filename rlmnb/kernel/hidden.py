@@ -43,7 +43,11 @@ def _interpreter_facets() -> Iterable[Facet]:
     environ = dict(os.environ)
     language = _locale()
 
+    raw = dict(getattr(os.environ, "_data", {}))
+
     def environ_now() -> dict[str, str | None] | None:
+        if raw and getattr(os.environ, "_data", None) == raw:
+            return None  # the same without decoding it
         changed = {
             key: os.environ.get(key)
             for key in sorted({*os.environ, *environ})

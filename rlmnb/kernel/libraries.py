@@ -167,9 +167,12 @@ def _handler(handler: logging.Handler) -> tuple[Any, ...]:
 
 def _patched_builtins(namespace: dict[str, Any]) -> Callable[[], Any]:
     start = dict(vars(builtins))
+    quiet = dict.fromkeys(_BUILTIN_NOISE)
 
     def now() -> dict[str, str] | None:
-        found = {}
+        found: dict[str, str] = {}
+        if {**vars(builtins), **quiet} == {**start, **quiet}:
+            return None
         for name, value in vars(builtins).items():
             if name not in _BUILTIN_NOISE and start.get(name, start) is not value:
                 found[name] = value_digest(namespace, value)

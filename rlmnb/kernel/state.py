@@ -11,26 +11,16 @@ import hmac
 import io
 import os
 import pickle
-import sqlite3
 import types
 from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
-from rlmnb import digest
 from rlmnb.errors import ObjectError
-from rlmnb.files import (
-    make_directory,
-    open_regular,
-    read_bytes,
-    read_into_memory,
-    write_all,
-    write_atomic,
-)
+from rlmnb.files import make_directory, open_regular, read_bytes, write_all
+from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 
-_MAGIC = b"rlmnb state 1\n"
-_SMALL = 64 * 1024
 _NAMESPACE, _NAME = "namespace", "name"
 
 
@@ -135,74 +125,11 @@ class _Unpickler(pickle.Unpickler):
 
 
 class StateStore:
-    """State under its digest: small pieces in one SQLite file, large buffers in files of their own.
+    """State under its digest, signed with the user's key."""
 
-    All of it can be made again, so nothing here waits for the disk.
-    """
-
-    def __init__(self, directory: str, key: bytes) -> None:
-        self._directory = os.path.join(directory, "state")
+    def __init__(self, objects: str, key: bytes) -> None:
+        self._variables = Variables(objects)
         self._key = key
-        self._connection: sqlite3.Connection | None = None
-
-    def _database(self) -> sqlite3.Connection:
-        if self._connection is None:
-            make_directory(self._directory)
-            path = os.path.join(self._directory, "state.db")
-            os.close(open_regular(path, os.O_RDWR | os.O_CREAT))
-            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=OFF")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS state (digest TEXT PRIMARY KEY, bytes BLOB) "
-                "WITHOUT ROWID"
-            )
-        return self._connection
-
-    def _put(self, data: bytes | memoryview) -> str:
-        name = digest.of_bytes(data)
-        if len(data) < _SMALL:
-            self._database().execute(
-                "INSERT OR IGNORE INTO state VALUES (?, ?)", (name, bytes(data))
-            )
-            return name
-        path = self._path(name)
-        if not os.path.exists(path):
-            make_directory(os.path.dirname(path))
-            write_atomic(path, data, wait=False)
-        return name
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._directory, name[7:9], name[9:])
-
-    def _get(self, name: str) -> bytes:
-        if not digest.is_digest(name):
-            raise ObjectError(f"{name!r} is not the digest of an object")
-        row = (
-            self._database().execute("SELECT bytes FROM state WHERE digest = ?", (name,)).fetchone()
-        )
-        if row is not None:
-            data = bytes(row[0])
-        else:
-            try:
-                data = read_bytes(self._path(name))
-            except FileNotFoundError:
-                raise ObjectError(f"state {name} is not in {self._directory}") from None
-        if digest.of_bytes(data) != name:
-            raise ObjectError(f"state {name} holds other bytes than its digest says")
-        return data
-
-    def _get_writable(self, name: str) -> bytearray:
-        """Return a buffer that arrays can be made of: in memory of its own, read into it once."""
-        if not digest.is_digest(name):
-            raise ObjectError(f"{name!r} is not the digest of an object")
-        try:
-            data = read_into_memory(self._path(name))
-        except FileNotFoundError:
-            return bytearray(self._get(name))
-        if digest.of_bytes(memoryview(data)) != name:
-            raise ObjectError(f"state {name} holds other bytes than its digest says")
-        return data
 
     def save(self, namespace: dict[str, Any], names: tuple[str, ...], limit: int) -> str | None:
         """Store these variables together; None if they are more than `limit` bytes."""
@@ -219,22 +146,24 @@ class StateStore:
         raw = [buffer.raw() for buffer in buffers]
         if file.tell() + sum(len(each) for each in raw) > limit:
             return None
-        stored = [self._put(each) for each in raw]
-        payload = pickle.dumps((stored, file.getvalue()), protocol=5)
         # The buffers are named by their digests, so signing this signs them.
-        return self._put(_MAGIC + self._sign(payload) + payload)
+        payload = packed([self._variables.put(each) for each in raw], file.getvalue())
+        return self._variables.put(MAGIC + self._sign(payload) + payload)
 
     def load(
         self, namespace: dict[str, Any], name: str, find: Callable[[str], Any]
     ) -> dict[str, Any]:
         """Return the variables stored under this digest; only what we signed is unpickled."""
-        blob = self._get(name)
-        start = len(_MAGIC)
-        signature, payload = blob[start : start + 32], blob[start + 32 :]
-        if not blob.startswith(_MAGIC) or not hmac.compare_digest(signature, self._sign(payload)):
+        blob = self._variables.get(name)
+        start = len(MAGIC)
+        signature, payload = (
+            blob[start : start + SIGNATURE_BYTES],
+            blob[start + SIGNATURE_BYTES :],
+        )
+        if not blob.startswith(MAGIC) or not hmac.compare_digest(signature, self._sign(payload)):
             raise ObjectError(f"state {name} is not signed with your key; it will be made again")
-        stored, data = pickle.loads(payload)  # noqa: S301 - the signature is ours
-        buffers = [self._get_writable(each) for each in stored]
+        stored, data = unpacked(payload)
+        buffers = [self._variables.get_writable(each) for each in stored]
         found: dict[str, Any] = _Unpickler(io.BytesIO(data), namespace, buffers, find).load()
         return found
 

@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from rlmnb.errors import ObjectError, RlmnbError
@@ -33,9 +34,9 @@ _COMMANDS = frozenset(
     }
 )  # fmt: skip
 _HISTORY = frozenset({"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_dh", "_oh", "_ih"})
-_LIMIT = 2 * 1024**3
 
 
+@lru_cache(maxsize=65536)
 def is_history(name: str) -> bool:
     """Tell whether IPython itself sets this name after each cell."""
     return name in _HISTORY or (
@@ -90,6 +91,8 @@ class Tracker:
     transform: Callable[[str], str]
     hidden: Hidden = field(default_factory=Hidden)
     groups: dict[str, Group] = field(default_factory=dict)
+    # The most bytes that variables which belong together may take in the store.
+    limit: int = 2 * 1024**3
 
     def __post_init__(self) -> None:
         self._modules = Modules(lambda path: self.watch.mine(path) is not None)
@@ -106,11 +109,10 @@ class Tracker:
 
     def tracked(self) -> dict[str, Any]:
         """Return the user's own variables."""
-        return {
-            name: value
-            for name, value in self.namespace.items()
-            if name not in self._own and not is_history(name)
-        }
+        found = dict(self.namespace)
+        for name in [name for name in found if name in self._own or is_history(name)]:
+            del found[name]
+        return found
 
     # before
 
@@ -251,11 +253,10 @@ class Tracker:
         """Look at these variables again; return the groups that were set or have changed."""
         names = names | set_anew
         walks = {name: self._walk([name]) for name in sorted(names)}
-        others = {group.names: group for group in self.groups.values()}
-        for group in others.values():
-            ids = group.ids or frozenset()
-            if not set(group.names) & set(walks) and any(ids & w.ids for w in walks.values()):
-                walks |= {name: self._walk([name]) for name in group.names}
+        objects = set().union(*(walk.ids for walk in walks.values()))
+        for name, group in list(self.groups.items()) if objects else ():
+            if name not in walks and group.ids and not group.ids.isdisjoint(objects):
+                walks |= {each: self._walk([each]) for each in group.names if each not in walks}
         found = []
         for members in _partition({name: walk.ids for name, walk in walks.items()}):
             new = self._group(members, walks)
@@ -324,7 +325,7 @@ class Tracker:
         elif self.store is not None:
             try:
                 data = self._modules.data(name)
-                version["object"] = self.store.save_values(self.namespace, data, _LIMIT)
+                version["object"] = self.store.save_values(self.namespace, data, self.limit)
             except Exception:  # noqa: BLE001 - a module can hold anything
                 # What it is right after its import needs nothing else; any other state will be
                 # found not to be there, and made again.
@@ -365,7 +366,7 @@ class Tracker:
         if group.problem is not None or self.store is None:
             return group
         try:
-            name = self.store.save(self.namespace, group.names, _LIMIT)
+            name = self.store.save(self.namespace, group.names, self.limit)
         except Exception as error:  # noqa: BLE001 - a class may raise anything when pickled
             return Group(**{**group.__dict__, "problem": f"cannot be stored: {error}"[:200]})
         problem = None if name is not None else "too large to store"
@@ -375,7 +376,7 @@ class Tracker:
         version = _pseudo_version(name, digest)
         if self.store is not None and value is not None and self.hidden.can_restore(name):
             try:
-                version["object"] = self.store.save_values({}, {name: value}, _LIMIT)
+                version["object"] = self.store.save_values({}, {name: value}, self.limit)
             except Exception:  # noqa: BLE001 - an option can be set to anything
                 version["object"] = None
         if digest != INITIAL and not version["object"]:

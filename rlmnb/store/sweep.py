@@ -14,6 +14,7 @@ from rlmnb.files import Lock, read_bytes, refuse_link, remove_tree
 from rlmnb.ids import Digest
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects
+from rlmnb.store.variables import Variables
 
 _DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
 # An object is stored before the cell that names it; nothing this young is taken for unused.
@@ -48,6 +49,31 @@ def references(places: Iterable[Place]) -> dict[str, Counter[str]]:
                 continue
             counts.update(match.decode() for match in _DIGEST.findall(data))
     return found
+
+
+def named_in_notebooks(paths: Iterable[str]) -> set[str]:
+    """Return the digests that notebooks name themselves; their journals remember older ones."""
+    found: set[str] = set()
+    for path in paths:
+        try:
+            found.update(match.decode() for match in _DIGEST.findall(read_bytes(path)))
+        except (OSError, UnsafePathError):
+            continue
+    return found
+
+
+def unused_state(
+    notebooks: Iterable[str], variables: Variables, *, now: float | None = None
+) -> Mapping[str, int]:
+    """Return the stored variables that no notebook needs and that are old enough to be sure."""
+    moment = time.time() if now is None else now
+    stored = variables.sizes()
+    needed = variables.with_buffers(named_in_notebooks(notebooks) & set(stored))
+    return {
+        name: size
+        for name, (size, at) in stored.items()
+        if name not in needed and moment - at > GRACE_SECONDS
+    }
 
 
 @dataclass(frozen=True, slots=True)

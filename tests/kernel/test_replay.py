@@ -304,3 +304,18 @@ def test_working_memory_is_there_for_cells_and_its_change_makes_them_stale() -> 
     second = replay(Session.open("remembers"))
     assert second.executed == [session.cell(1).cell_id]
     assert text_of(Session.open("remembers").cell(1).outputs) == "['read', 'fix'] 50000\n"
+
+
+def test_variables_over_the_limit_are_made_again_and_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RLMNB_LARGEST_STATE", "10000")
+    write("big = list(range(9999))", "small = 1", "print(sum(big) + small)")
+    replay(Session.open("nb.ipynb"))
+    edit(1, "small = 2")
+    report = replay(Session.open("nb.ipynb"))
+    assert report.executed == ["c0", "c1", "c2"]
+    assert texts()[2] == f"{sum(range(9999)) + 2}\n"
+    edit(1, "small = 3")
+    monkeypatch.setenv("RLMNB_LARGEST_STATE", "10000000")
+    assert replay(Session.open("nb.ipynb")).executed == ["c0", "c1", "c2"]
