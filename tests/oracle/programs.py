@@ -5,7 +5,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-MODULE = "value = 7\n\n\ndef scale(x):\n    return x * value\n"
+MODULE = """value = 7
+items = []
+
+
+def scale(x):
+    return x * value
+
+
+def keep(x):
+    items.append(x)
+    return len(items)
+"""
 
 # Prints every variable with its sharing, so that two runs can be compared to the last alias.
 PROBE = """
@@ -28,11 +39,26 @@ def probe_(names):
             return f"#{number}{{" + ", ".join(f"{k!r}: {show(v)}" for k, v in value.items()) + "}"
         if isinstance(value, set):
             return f"#{number}" + repr(sorted(value))
+        if type(value).__name__ == "ndarray":
+            return f"#{number} array {value.tolist()} {value.base is None}"
+        if isinstance(value, bytearray):
+            return f"#{number} {value!r}"
+        if type(value).__module__ in ("collections", "itertools", "functools"):
+            if type(value).__name__ == "_lru_cache_wrapper":
+                return f"#{number} cached {value.cache_info()}"
+            if type(value).__name__ == "partial":
+                return f"#{number} partial {show(value.func)} {show(value.args)}"
+            return f"#{number} {type(value).__name__} " + ", ".join(map(show, value))
+        if isinstance(value, BaseException):
+            return f"#{number} {type(value).__name__} {show(value.args)}"
         if isinstance(value, types.FunctionType):
             cells = [show(c.cell_contents) for c in value.__closure__ or ()]
             return f"#{number} function {value.__name__} {show(value.__defaults__)} {cells}"
         if isinstance(value, types.ModuleType):
-            return f"module {value.__name__}"
+            own = [value.value, value.items] if value.__name__ == "helper" else []
+            return f"module {value.__name__} {show(own)}"
+        if type(value).__name__ in ("list_iterator", "deque_iterator", "enumerate"):
+            return "iterator " + repr(list(value))
         if isinstance(value, type):
             return f"#{number} class {value.__name__} " + show(vars(value).get("count"))
         return f"#{number} {type(value).__name__} " + show(vars(value))
@@ -41,7 +67,8 @@ def probe_(names):
 probe_({k: v for k, v in globals().items() if k[0] != "_" and k not in PROBE_OWN_})
 """
 OWN = (
-    "In", "Out", "exit", "quit", "get_ipython", "open", "probe_", "PROBE_OWN_", "os",
+    "In", "Out", "exit", "quit", "get_ipython", "open", "probe_", "PROBE_OWN_", "os", "copy",
+    "functools", "math", "np", "random", "dataclass", "field", "deque", "partial",
 )  # fmt: skip
 
 
@@ -295,7 +322,198 @@ def _set(p: Program) -> str | None:
     return a and f"{p.name('s')} = {{str(i) for i in {a}}}"
 
 
+def _module_state(p: Program) -> str:
+    return f"import helper\nhelper.value += {p.number()}\nprint(helper.scale(2))"
+
+
+def _module_items(p: Program) -> str:
+    return f"import helper\nprint(helper.keep({p.number()}), helper.items)"
+
+
+def _star(p: Program) -> str:
+    return f"from helper import *\n{p.name('n')} = scale({p.number()}) + len(items)"
+
+
+def _deque(p: Program) -> str:
+    first = f"from collections import deque\n{p.name('q')} = deque([{p.number()}], maxlen=3)"
+    return first
+
+
+def _rotate(p: Program) -> str | None:
+    q = p.some("q")
+    return q and f"{q}.append({p.number()})\n{q}.rotate(1)\nprint({q})"
+
+
+def _cached(p: Program) -> str | None:
+    a = p.some("n")
+    if a is None:
+        return None
+    k = p.name("k")
+    return f"import functools\n@functools.lru_cache\ndef {k}(x):\n    return x + {a}"
+
+
+def _use_cached(p: Program) -> str | None:
+    k = p.some("k")
+    return k and f"print({k}({p.number()}), {k}.cache_info().currsize)"
+
+
+def _partial(p: Program) -> str | None:
+    f, a = p.some("f"), p.some("n")
+    return f and a and f"from functools import partial\n{p.name('f')} = partial({f}, {a})\n{f}"
+
+
+def _record(p: Program) -> str:
+    name = p.name("R", 0.8)
+    return (
+        f"from dataclasses import dataclass, field\n@dataclass\nclass {name}:\n"
+        f"    x: int = {p.number()}\n    seen: list = field(default_factory=list)\n"
+        f"    def add(self, y):\n        self.seen.append(y)\n        return self"
+    )
+
+
+def _make_record(p: Program) -> str | None:
+    r = p.some("R")
+    return r and f"{p.name('r')} = {r}().add({p.some('l') or p.number()})"
+
+
+def _use_record(p: Program) -> str | None:
+    r = p.some("r")
+    return r and f"{r}.add({p.number()}).x += 1\nprint({r})"
+
+
+def _subclass(p: Program) -> str | None:
+    c = p.some("C")
+    if c is None:
+        return None
+    d = p.name("C", 1)
+    return (
+        f"class {d}({c}):\n    def get(self):\n        return super().get() + '!{p.number()}'\n"
+        f"    @property\n    def double(self):\n        return [self.x, self.x]"
+    )
+
+
+def _patch_class(p: Program) -> str | None:
+    c = p.some("C")
+    return c and f"{c}.extra = lambda self: {p.number()}\nprint({c}.extra(None))"
+
+
+def _setattr(p: Program) -> str | None:
+    o = p.some("o")
+    return o and f"setattr({o}, 'z{p.number()}', {p.number()})\nprint(sorted(vars({o})))"
+
+
+def _iterator(p: Program) -> str | None:
+    a = p.some("l")
+    return a and f"{p.name('t')} = iter({a})"
+
+
+def _advance(p: Program) -> str | None:
+    t = p.some("t")
+    return t and f"print(next({t}, None))"
+
+
+def _walrus(p: Program) -> str | None:
+    a = p.some("n")
+    return a and f"if ({p.name('n')} := {a} + {p.number()}) > 5:\n    print('large')"
+
+
+def _star_unpack(p: Program) -> str | None:
+    a = p.some("l")
+    return a and f"{p.name('n')}, *{p.name('l')} = [{p.number()}, *{a}]"
+
+
+def _slice(p: Program) -> str | None:
+    a = p.some("l")
+    return a and f"{a}[:1] = [{p.number()}, {p.number()}]\n{a}.sort(key=str)"
+
+
+def _deepcopy(p: Program) -> str | None:
+    d = p.some("d")
+    return d and f"import copy\n{p.name('d')} = copy.deepcopy({d})"
+
+
+def _kept_error(p: Program) -> str:
+    return (
+        f"try:\n    raise ValueError({p.number()})\nexcept ValueError as problem:\n"
+        f"    {p.name('e')} = problem"
+    )
+
+
+def _environment(p: Program) -> str:
+    return f"import os\nos.environ['RLMNB_ORACLE_X'] = '{p.number()}'"
+
+
+def _read_environment(p: Program) -> str:
+    return "import os\nprint(os.environ.get('RLMNB_ORACLE_X'))"
+
+
+def _exists(p: Program) -> str | None:
+    path = p.some("file")
+    return path and f"import os\nprint(os.path.exists('{path}' + '.txt'))"
+
+
+def _bytes(p: Program) -> str:
+    return f"{p.name('b')} = bytearray(b'ab{p.number()}')"
+
+
+def _set_byte(p: Program) -> str | None:
+    b = p.some("b")
+    return b and f"{b}[0] += {p.number()}\nprint({b})"
+
+
+def _array(p: Program) -> str:
+    return f"import numpy as np\n{p.name('a')} = np.arange({p.number() + 3})"
+
+
+def _view(p: Program) -> str | None:
+    a = p.some("a")
+    return a and f"{p.name('a')} = {a}[1:]"
+
+
+def _into_array(p: Program) -> str | None:
+    a = p.some("a")
+    return a and f"{a}[:1] += {p.number()}\nprint({a})"
+
+
+def _patch_library(p: Program) -> str:
+    return f"import math\nmath.tau = {p.number()}"
+
+
+def _use_patched(p: Program) -> str:
+    return "import math\nprint(math.tau)"
+
+
+def _eval(p: Program) -> str | None:
+    a = p.some("n")
+    return a and f"print(eval('{a} + {p.number()}'))"
+
+
+def _by_globals(p: Program) -> str | None:
+    a = p.some("n")
+    return a and f"globals()['{a}'] += {p.number()}"
+
+
+def _self_reference(p: Program) -> str | None:
+    a = p.some("l")
+    return a and f"{p.name('d')} = {{}}\n{p.kinds['d'][-1]}.update(k={a}, me={p.kinds['d'][-1]})"
+
+
+def _callbacks(p: Program) -> str | None:
+    f = p.some("f")
+    return f and f"{p.name('h')} = {{'call': [{f}, {f}]}}"
+
+
+def _run_callbacks(p: Program) -> str | None:
+    h = p.some("h")
+    return h and f"print([each({p.number()}) for each in {h}['call']])"
+
+
 _MAKERS = [
+    _module_state, _module_items, _star, _deque, _rotate, _cached, _use_cached, _partial, _record,
+    _make_record, _use_record, _use_record, _subclass, _patch_class, _setattr, _iterator, _advance,
+    _walrus, _star_unpack, _slice, _deepcopy, _kept_error, _environment, _read_environment,
+    _exists, _bytes, _set_byte, _array, _view, _into_array, _patch_library, _use_patched, _eval,
+    _by_globals, _self_reference, _callbacks, _run_callbacks,
     _int, _int, _int_from, _aug, _show, _show, _expression, _list, _list, _alias, _alias, _nest,
     _append, _append, _store, _through, _through, _copy, _comprehension, _loop, _function,
     _changer, _global, _lambda, _call, _call, _call_changer, _call_changer, _wrapper, _closure,
