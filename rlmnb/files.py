@@ -241,6 +241,15 @@ def write_atomic(path: str, *parts: "bytes | memoryview", wait: bool = True) -> 
         new.commit(wait=wait)
 
 
+def write_like(path: str, data: bytes) -> None:
+    """Write a file of the user's own: in place, so that its mode and its links stay."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
 def remove_leftovers(directory: str, name: str) -> None:
     """Remove temporary files of dead writers; only for the holder of the lock on `name`."""
     prefix = f".{name}."

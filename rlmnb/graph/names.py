@@ -55,14 +55,17 @@ def names_of(source: str) -> Names:
     return Names(tuple(sorted(reads)), tuple(sorted(finder.writes)), opaque)
 
 
-def surely_set(tree: ast.Module) -> frozenset[str]:
-    """Return the names that code binds whatever happens, if it runs to its end."""
+def order_of_use(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the names that code sets whatever happens, and those it may read before.
+
+    Code that runs to its end sets the former. None if it is too deeply nested to tell.
+    """
     finder = _Finder()
     try:
         finder.block(tree.body)
     except RecursionError:
-        return frozenset()
-    return frozenset(finder.sure)
+        return None
+    return frozenset(finder.sure), frozenset(finder.reads | finder.called)
 
 
 def _without_magics(source: str) -> tuple[str, bool]:
@@ -85,6 +88,8 @@ class _Finder:
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self.deferred: set[str] = set()
+        # What functions read that was not sure to be set when they were defined.
+        self.called: set[str] = set()
         self.sure: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt]) -> None:
@@ -185,6 +190,24 @@ class _Finder:
                 self._visit(value)
         self.sure = before
 
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        """Visit a block that may end early and go on: some contexts swallow errors."""
+        for item in node.items:
+            self._all([item.context_expr, item.optional_vars])
+        if all(_is_open(item.context_expr) for item in node.items):
+            self._all(list(node.body))
+        else:
+            self._branched(node, skip=("items",))
+
+    def _choice(self, node: ast.BoolOp | ast.IfExp) -> None:
+        first, *rest = (
+            node.values if isinstance(node, ast.BoolOp) else [node.test, node.body, node.orelse]
+        )
+        self._visit(first)
+        before = set(self.sure)
+        self._all(rest)
+        self.sure = before
+
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.name == "*":
@@ -200,6 +223,7 @@ class _Finder:
             inner.block(node.body)
             self.reads |= inner.reads - self.sure
             self.deferred |= inner.deferred
+            self.called |= inner.called - self.sure
         else:
             arguments = node.args
             self._all([*arguments.defaults, *arguments.kw_defaults])
@@ -209,6 +233,7 @@ class _Finder:
     def _function_body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         free, globals_written = _free_names(node)
         self.deferred |= free
+        self.called |= free - self.sure
         self.writes |= globals_written
 
     def _comprehension(
@@ -227,7 +252,17 @@ class _Finder:
         inner._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
         self.reads |= inner.reads - bound
         self.deferred |= inner.deferred - bound
+        self.called |= inner.called - bound
         self.writes |= inner.writes
+
+
+def _is_open(node: ast.expr) -> bool:
+    """Tell whether this opens a file: such a context never swallows an error."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+    return name == "open"
 
 
 def _is_false(node: ast.expr) -> bool:
@@ -276,5 +311,7 @@ _VISITORS: dict[type[ast.AST], Callable[[_Finder, Any], None]] = {
         (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match),
         _Finder._branching,
     ),
+    **dict.fromkeys((ast.With, ast.AsyncWith), _Finder._with),
+    **dict.fromkeys((ast.BoolOp, ast.IfExp), _Finder._choice),
     **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _Finder._pattern),
 }

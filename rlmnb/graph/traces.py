@@ -143,7 +143,8 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if _is_edited(cell, run):
         causes.append("source edited")
     if run.get("untracked"):
-        causes.append("could not be followed when it last ran")
+        why = f" ({run['problem']})" if run.get("problem") else ""
+        causes.append(f"could not be followed when it last ran{why}")
     if run["failed"] and "raises-exception" not in cell.tags:
         causes.append("failed when it last ran")
     if run["python"] != files.python:
@@ -226,11 +227,13 @@ class Files:
     """What the disk has now, as far as cells read and wrote it."""
 
     now: FileNow
-    listing: Callable[[str], str]
+    listing: Callable[[str, frozenset[str]], list[str] | str]
     kind: Callable[[str], str]
     python: str
     last_writers: Mapping[str, str] = field(default_factory=dict)
     last_written: Mapping[str, str] = field(default_factory=dict)
+    # Files that were not there before some cell made them.
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
     def causes(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         """Say which files are no longer what the cell read, or left."""
@@ -264,7 +267,8 @@ class Files:
         causes += [
             f"the files in {path} changed"
             for path, then in run["listed"].items()
-            if self.listing(path) != then
+            # Files that only cells further down make were not there yet.
+            if self.listing(path, frozenset(self.made_by.keys() - env.files.keys())) != then
         ]
         return causes
 
@@ -277,6 +281,16 @@ def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, st
             writers[path] = cell.cell_id
             written[path] = version["hash"]
     return writers, written
+
+
+def makers(cells: Iterable[CodeCell]) -> dict[str, str]:
+    """Return, for each file that was not there before, the cell that made it."""
+    found: dict[str, str] = {}
+    for cell in cells:
+        for path, was in (cell.run or {}).get("before", {}).items():
+            if was == MISSING:
+                found.setdefault(path, cell.cell_id)
+    return found
 
 
 def may_write(cell: CodeCell) -> set[str]:

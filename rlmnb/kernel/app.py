@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
@@ -22,6 +24,7 @@ class RlmnbKernel(IPythonKernel):
     """A Python kernel that notes what each cell reads and writes."""
 
     implementation = "rlmnb"
+    objects: str | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
@@ -34,7 +37,7 @@ class RlmnbKernel(IPythonKernel):
         if self._tracker is None:
             assert self.shell is not None
             root = sessions_root()
-            objects = os.environ.get("RLMNB_OBJECTS") or os.path.join(root, "objects")
+            objects = self.objects or os.path.join(root, "objects")
             self._tracker = Tracker(
                 namespace=self.shell.user_ns,
                 store=StateStore(objects, load_key(root)),
@@ -50,17 +53,23 @@ class RlmnbKernel(IPythonKernel):
         self._trace = None
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
-        tracker = self.tracker
-        followed = _quietly(tracker.before, code)
+        followed = _quietly(lambda: self.tracker.before(code))
         reply: dict[str, Any] = {}
         try:
             reply = await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
             return reply
         finally:
-            if followed is not None:
-                self._trace = _quietly(tracker.after, failed=reply.get("status") != "ok")
-            if self._trace is None:
-                tracker.groups.clear()
+            if followed is None:
+                failed = reply.get("status") != "ok"
+                self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
+            else:
+                self._trace = followed
+            if "problem" in (self._trace or {}) and self._tracker is not None:
+                self._tracker.watch.stop()
+                self._tracker.groups.clear()
+
+    def _finish(self, *, failed: bool) -> None:
+        self._trace = self.tracker.after(failed=failed)
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Send the trace along with the reply."""
@@ -83,19 +92,27 @@ def _largest() -> int:
         return Tracker.limit
 
 
-def _quietly(action: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Do something that must never be in the way of the user's code; None if it cannot be done."""
+def _quietly(action: Callable[[], None]) -> dict[str, Any] | None:
+    """Do something that must never be in the way of the user's code; say what went wrong.
+
+    Looking at an object can run the user's own code: nothing it prints, warns of or raises gets
+    through, an interrupt that was meant for the cell included.
+    """
     try:
-        return action(*args, **options) or True
-    except Exception:
-        logging.getLogger(__name__).exception("a cell could not be followed")
-        return None
+        with (
+            silenced(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            action()
+    except BaseException as error:  # noqa: BLE001 - see above
+        return {"problem": f"{type(error).__name__}: {error}"[:200]}
+    return None
 
 
 def main() -> None:
-    """Start the kernel."""
+    """Start the kernel. What only it needs to know is not for the user's programs to see."""
+    RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
+    if os.environ.pop("RLMNB_HASH_SEED", None):
+        os.environ.pop("PYTHONHASHSEED", None)
     IPKernelApp.launch_instance(kernel_class=RlmnbKernel)
-
-
-if __name__ == "__main__":
-    main()

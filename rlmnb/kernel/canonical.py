@@ -9,15 +9,20 @@ mutable objects a value is made of, so that variables which share any are known 
 from __future__ import annotations
 
 import copyreg
+import enum
+import functools
+import gc
 import hashlib
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from rlmnb.kernel.codenames import names_in
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
+_PLAIN = frozenset({list, dict, set, frozenset, bytearray})
 _FAST = frozenset({int, float, bool, type(None), str, bytes})
 # Values of these types never change, so sharing one ties nothing together.
 _FROZEN = frozenset(
@@ -29,28 +34,61 @@ _FROZEN = frozenset(
     }
 )  # fmt: skip
 _CLASS_NOISE = frozenset(
-    {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
-)
-_MOST_OBJECTS = 2_000_000
+    {
+        "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__",
+        "_abc_impl",
+    }
+)  # fmt: skip
+_MOST_OBJECTS = 4_000_000
+# Deeper than this pickle's own recursion could end the process; such values are made again.
+_DEEPEST_STORED = 200
+_DEEPEST = 50_000
+# Names through which a function can reach any variable; whoever calls it can, too.
+ANY_NAME = "globals"
+_OPAQUE = frozenset({"__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__"})
 
 
 class Unstorable(Exception):  # noqa: N818 - not an error: such values are made again when needed
     """A value that cannot be told apart by looking: a generator, a lock, an open file."""
 
 
-class Walk:
-    """One walk over the values of some variables."""
+class _Shared:
+    """What a walk and the walks inside it have in common."""
 
-    def __init__(self, namespace: dict[str, Any], token: Callable[[], str]) -> None:
+    __slots__ = ("alive", "count", "items")
+
+    def __init__(self) -> None:
+        self.count = 0
+        # Objects made on the way must live until the end, or another could get their id.
+        self.alive: list[Any] = []
+        # Members of sets, walked once each however many sets they are in.
+        self.items: dict[int, Walk | None] = {}
+
+
+class Walk:
+    """One walk over the values of some variables.
+
+    `refs` are the variables it leads to by name; of these, `held` are the functions and classes
+    that it holds itself, and `plain` tells that it met nothing but data of Python's own kinds.
+    """
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        token: Callable[[], str],
+        shared: _Shared | None = None,
+    ) -> None:
         self.ids: set[int] = set()
         self.refs: set[str] = set()
+        self.held: set[str] = set()
         self.problem: str | None = None
+        self.plain = True
+        self._shared = shared or _Shared()
+        self._depth = 0
         self._namespace = namespace
         self._token = token
         self._hash = hashlib.sha256()
         self._memo: dict[int, int] = {}
-        # Objects made on the way must live until the end, or another could get their id.
-        self._alive: list[Any] = []
         self._roots: set[int] = set()
         self._bases: dict[int, int] = {}
 
@@ -63,21 +101,24 @@ class Walk:
 
     def value(self, value: Any) -> None:
         """Take in a value that no variable holds."""
+        limit = sys.getrecursionlimit()
+        # Walking is Python calling Python, which takes no stack of the system's.
+        sys.setrecursionlimit(max(limit, 4 * _DEEPEST))
         try:
             self._value(value)
         except RecursionError:
-            self._give_up("too deeply nested to look through")
-        except Exception as error:  # noqa: BLE001 - looking at an object runs its own code
+            self._give_up("too large or too deep to look through")
+        except BaseException as error:  # noqa: BLE001 - looking at an object runs its own code
             self._give_up(f"cannot be looked through: {type(error).__name__}")
+        finally:
+            sys.setrecursionlimit(limit)
 
     def digest(self) -> str:
         """Return the digest of all that was taken in."""
         return "sha256:" + self._hash.hexdigest()
 
     def _tell(self, *parts: bytes) -> None:
-        for part in parts:
-            self._hash.update(b"%d:" % len(part))
-            self._hash.update(part)
+        self._hash.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
 
     def _give_up(self, why: str) -> None:
         self.problem = self.problem or why
@@ -88,7 +129,7 @@ class Walk:
         if kind in _ATOMS:
             self._tell(kind.__name__.encode(), repr(value).encode("utf-8", "surrogatepass"))
             return
-        if kind is tuple:
+        if kind is tuple and set(map(type, value)) <= _FAST:
             self._sequence(b"tuple", value)
             return
         known = self._memo.get(id(value))
@@ -96,16 +137,34 @@ class Walk:
             self._tell(b"@", b"%d" % known)
             return
         self._memo[id(value)] = len(self._memo)
-        self._alive.append(value)
-        if len(self._memo) > _MOST_OBJECTS:
+        self._shared.alive.append(value)
+        self._shared.count += 1
+        self._depth += 1
+        if self._shared.count > _MOST_OBJECTS or self._depth > _DEEPEST:
             raise RecursionError
+        if self._depth > _DEEPEST_STORED:
+            self.problem = self.problem or "too deeply nested to store"
+        self._told(kind, value)
+        self._depth -= 1
+
+    def _told(self, kind: type, value: Any) -> None:
+        if kind is tuple:
+            self._sequence(b"tuple", value)
+            return
+        if kind not in _PLAIN:
+            self.plain = False
         teller = _TELLERS.get(kind)
         if teller is not None:
             teller(self, value)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self._class(value)
-        elif isinstance(value, types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             self._module(value)
+        elif issubclass(kind, enum.Enum):
+            # There is one of each for as long as there is the class, so sharing ties nothing.
+            self._tell(b"member", str(value._name_).encode("utf-8", "surrogatepass"))
+            self._value(value._value_)
+            self._value(kind)
         elif not self._array(value):
             self._reduced(value)
 
@@ -129,6 +188,9 @@ class Walk:
             self.refs.update(key for key in value if isinstance(key, str))
             self._tell(b"globals")
             return
+        if set(map(type, value)) <= _FAST and set(map(type, value.values())) <= _FAST:
+            self._tell(b"dict", repr(value).encode("utf-8", "surrogatepass"))
+            return
         self._sequence(b"keys", tuple(value))
         self._sequence(b"values", tuple(value.values()))
 
@@ -143,15 +205,26 @@ class Walk:
         if set(map(type, items)) <= _FAST:
             self._tell(tag, *sorted(repr(item).encode("utf-8", "surrogatepass") for item in items))
             return
-        digests = []
-        for item in items:
-            inner = Walk(self._namespace, self._token)
+        self._tell(tag, *sorted(self._member(item) for item in items))
+
+    def _member(self, item: Any) -> bytes:
+        """Return the digest of a set's member, which must not depend on the order of the set."""
+        known = self._shared.items
+        if id(item) not in known:
+            known[id(item)] = None
+            inner = Walk(self._namespace, self._token, self._shared)
+            inner._depth = self._depth
             inner._value(item)
-            digests.append(inner._hash.digest())
-            self.ids |= inner.ids
-            self.refs |= inner.refs
-            self.problem = self.problem or inner.problem
-        self._tell(tag, *sorted(digests))
+            known[id(item)] = inner
+        found = known[id(item)]
+        if found is None:
+            return b"around"  # it is a member of something it holds itself
+        self.ids |= found.ids
+        self.refs |= found.refs
+        self.held |= found.held
+        self.plain = self.plain and found.plain
+        self.problem = self.problem or found.problem
+        return found._hash.digest()
 
     def _bytearray(self, value: bytearray) -> None:
         self.ids.add(id(value))
@@ -174,25 +247,81 @@ class Walk:
         if id(value) in self._roots or self._namespace.get(name) is not value:
             return False
         self.refs.add(name)
+        self.held.add(name)
         self._tell(b"name", name.encode())
         return True
 
     def _function(self, value: types.FunctionType) -> None:
-        if value.__globals__ is not self._namespace:
+        foreign = value.__globals__ is not self._namespace
+        if foreign and importable_name(value) is not None:
             self._importable(value)
             return
-        if self._by_name(value, value.__name__):
+        if not foreign and self._by_name(value, value.__name__):
             return
         self.ids.add(id(value))
         names = names_in(value.__code__)
-        self.refs |= names.touched
+        self.refs.update(f"${module}" for module in names.imports)
+        if foreign:
+            self.refs.add(f"${value.__globals__.get('__name__')}")
+        else:
+            self.refs |= names.touched
+            if names.attributes & _OPAQUE or "get_ipython" in names.reads:
+                self.refs.add(ANY_NAME)
         self._tell(b"function", value.__qualname__.encode())
         self._code(value.__code__)
         self._value(value.__defaults__)
         self._value(value.__kwdefaults__)
         self._value(value.__closure__)
+        self._value(value.__doc__)
+        if value.__annotations__:
+            self._value(value.__annotations__)
         if value.__dict__:
             self._value(value.__dict__)
+
+    def _cached(self, value: Any) -> None:
+        """Tell of a function with a cache: what is in the cache can be seen, and changes."""
+        if self._by_name(value, getattr(value, "__name__", "")):
+            return
+        self.ids.add(id(value))
+        used = value.cache_info()
+        self._tell(b"cached", repr((used, value.cache_parameters())).encode())
+        self._value(value.__wrapped__)
+        # Of what is in the cache, the keys; the values follow from them and the function.
+        self._value([list(each) for each in gc.get_referents(value) if type(each) is dict])
+        if used.misses or used.currsize:
+            self.problem = self.problem or "a cache that was used"
+
+    def _proxy(self, value: Any) -> None:
+        self._tell(b"proxy")
+        self._value(next(each for each in gc.get_referents(value)))
+
+    def _weak(self, value: Any) -> None:
+        """Tie a weak reference to what it refers to; it cannot be stored, and is made again."""
+        referent = value()
+        if referent is not None:
+            self._tie(referent)
+        self._give_up("a weak reference")
+
+    def _tie(self, *values: Any) -> None:
+        """Take in what values are made of and lead to, without telling of it."""
+        inner = Walk(self._namespace, lambda: "", self._shared)
+        inner._memo = dict.fromkeys(self._memo, 0)
+        inner._depth = self._depth
+        for value in values:
+            inner._value(value)
+        self.ids |= inner.ids
+        self.refs |= inner.refs
+        self.held |= inner.held
+
+    def _tie_parts(self, value: Any) -> None:
+        """Take in what an object holds that cannot be looked through any other way."""
+        code = getattr(value, "gi_code", None) or getattr(value, "cr_code", None)
+        if isinstance(code, types.CodeType):
+            self.refs |= names_in(code).touched
+        for part in gc.get_referents(value):
+            around = type(part) is dict and ("__builtins__" in part or part is self._namespace)
+            if not around and not isinstance(part, type | types.ModuleType | types.CodeType):
+                self._tie(part)
 
     def _code(self, code: types.CodeType) -> None:
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
@@ -246,23 +375,17 @@ class Walk:
         self.refs.add(f"${value.__name__}")
 
     def _importable(self, value: Any) -> None:
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-        if not isinstance(module, str) or not isinstance(name, str):
-            self._give_up(f"a {type(value).__name__} with no name")
+        name = importable_name(value)
+        if name is None:
+            self._give_up(f"a {type(value).__name__} that cannot be imported")
             return
-        found: Any = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is not value:
-            self._give_up(f"{module}.{name} is not what that name means")
-            return
-        self._tell(b"import", module.encode(), name.encode())
-        self.refs.add(f"${module}")
+        self._tell(b"import", name[0].encode(), name[1].encode())
+        self.refs.add(f"${name[0]}")
 
     def _builtin(self, value: Any) -> None:
         owner = getattr(value, "__self__", None)
         if owner is None or isinstance(owner, types.ModuleType):
-            self._tell(b"builtin", value.__name__.encode())
+            self._tell(b"builtin", str(value.__module__).encode(), value.__name__.encode())
         else:
             self._tell(b"bound", value.__name__.encode())
             self._value(owner)
@@ -279,12 +402,18 @@ class Walk:
         root = value
         while isinstance(root.base, numpy.ndarray):
             root = root.base
+        if root.base is not None and type(root.base) in (bytearray, memoryview):
+            self._tie(root.base)
+            self.problem = self.problem or "an array in memory of something else"
         self.ids.add(id(root))
-        self._alive.append(root)
+        self._shared.alive.append(root)
         if self._bases.setdefault(id(root), id(value)) != id(value):
             self.problem = self.problem or "arrays that share memory"
         self._tell(b"array", type(value).__name__.encode(), repr(value.dtype).encode())
-        self._tell(repr((value.shape, value.flags.writeable)).encode())
+        flags = value.flags
+        self._tell(repr((value.shape, flags.writeable, flags.f_contiguous)).encode())
+        if type(value) is not numpy.ndarray:
+            self._value(getattr(value, "__dict__", None))
         if value.dtype.hasobject:
             self._sequence(b"items", value.ravel().tolist())
         else:
@@ -295,13 +424,20 @@ class Walk:
     def _reduced(self, value: Any) -> None:
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
+        if (known := singleton_name(value)) is not None:
+            self._tell(b"import", known[0].encode(), known[1].encode())
+            self.refs.add(f"${known[0]}")
+            return
         if name not in _FROZEN:
             self.ids.add(id(value))
         try:
             reducer = copyreg.dispatch_table.get(kind)
             reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
-        except Exception:  # noqa: BLE001 - whatever a class does when asked, it is not storable
+        except RecursionError:
+            raise
+        except BaseException:  # noqa: BLE001 - whatever a class does when asked, it is not storable
             self._give_up(f"a {name}")
+            self._tie_parts(value)
             return
         self._tell(b"object", name.encode())
         if isinstance(reduced, str):
@@ -309,12 +445,41 @@ class Walk:
             return
         parts: tuple[Any, ...] = (*reduced, None, None, None, None)
         make, args, state, items, pairs = parts[:5]
-        self._alive.append(reduced)
+        self._shared.alive.append(reduced)
         self._value(make)
         self._value(args)
         self._value(state)
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
+
+
+def importable_name(value: Any) -> tuple[str, str] | None:
+    """Return the module and name by which any process can have this, None if there are none."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
+        return None
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return (module, name) if found is value else None
+
+
+_SINGLETONS: dict[str, tuple[int, dict[int, str]]] = {}
+
+
+def singleton_name(value: Any) -> tuple[str, str] | None:
+    """Return the module and name of an object that a library keeps: there is only one of it."""
+    name = getattr(type(value), "__module__", None)
+    module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
+    if module is None or not isinstance(name, str):
+        return None
+    contents = vars(module)
+    known = _SINGLETONS.get(name)
+    if known is None or known[0] != len(contents):
+        known = (len(contents), {id(each): key for key, each in contents.items()})
+        _SINGLETONS[name] = known
+    key = known[1].get(id(value))
+    return (name, key) if key is not None and contents.get(key) is value else None
 
 
 def value_digest(namespace: dict[str, Any], value: Any) -> str:
@@ -337,4 +502,7 @@ _TELLERS: dict[type, Callable[[Walk, Any], None]] = {
     staticmethod: Walk._descriptor,
     classmethod: Walk._descriptor,
     property: Walk._descriptor,
+    type(functools.lru_cache(int)): Walk._cached,
+    types.MappingProxyType: Walk._proxy,
+    weakref.ref: Walk._weak,
 }

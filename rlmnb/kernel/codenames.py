@@ -19,7 +19,10 @@ class CodeNames:
     `patches` are the attributes it sets, each with the dotted name of what it sets them on.
     """
 
-    __slots__ = ("attributes", "patches", "reads", "strings", "sure", "writes")
+    __slots__ = (
+        "attributes", "dormant", "early", "imports", "patches", "reads", "stars", "strings", "sure",
+        "writes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -29,7 +32,14 @@ class CodeNames:
         strings: frozenset[str],
         sure: frozenset[str] = frozenset(),
         patches: frozenset[tuple[str, ...]] = frozenset(),
+        imports: frozenset[str] = frozenset(),
     ) -> None:
+        self.imports = imports
+        self.stars: frozenset[str] = frozenset()
+        # What is read before it is sure to be set; without an analysis, all that is read.
+        self.early = reads
+        # Functions that the code defines and does not call itself, with the names in them.
+        self.dormant: dict[str, frozenset[str]] = {}
         self.patches = patches
         self.sure = sure
         self.reads = reads
@@ -51,6 +61,7 @@ def names_in(code: CodeType) -> CodeNames:
     attributes: set[str] = set()
     strings: set[str] = set()
     patches: set[tuple[str, ...]] = set()
+    imports: set[str] = set()
     dotted: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
         if step.opname in _READS:
@@ -61,6 +72,8 @@ def names_in(code: CodeType) -> CodeNames:
             writes.add(str(step.argval))
         elif step.opname in _ATTRIBUTES:
             attributes.add(str(step.argval))
+            if step.opname == "IMPORT_NAME":
+                imports.add(str(step.argval))
         if dotted and step.opname in _DOTS:
             dotted = (*dotted, str(step.argval))
             continue
@@ -78,6 +91,7 @@ def names_in(code: CodeType) -> CodeNames:
             attributes |= inner.attributes
             strings |= inner.strings
             patches |= inner.patches
+            imports |= inner.imports
         elif isinstance(constant, str):
             strings.add(constant)
     return CodeNames(
@@ -86,6 +100,7 @@ def names_in(code: CodeType) -> CodeNames:
         frozenset(attributes),
         frozenset(strings),
         patches=frozenset(patches),
+        imports=frozenset(imports),
     )
 
 

@@ -3,36 +3,63 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from rlmnb.graph.names import surely_set
+from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import CodeNames, names_in
 
+MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
 _OPAQUE_NAMES = frozenset(
     {"exec", "eval", "globals", "locals", "vars", "dir", "get_ipython", "__import__", "compile"}
 )
 _OPAQUE_ATTRIBUTES = frozenset(
-    {"__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__", "get_objects"}
+    {
+        "__globals__",
+        "f_globals",
+        "f_locals",
+        "_getframe",
+        "user_ns",
+        "__main__",
+        "get_objects",
+        "get_type_hints",
+        "read_pickle",
+    }
 )
 
 
+# With one of these a cell can bring back an object whose class it does not name.
+_PICKLES = frozenset({"pickle", "cloudpickle", "dill", "joblib", "shelve"})
+_LOADS = frozenset({"load", "loads", "open", "Unpickler"})
+_AT_NAME = re.compile(r"@([A-Za-z_]\w*)")
+
+
 class _Dormant(ast.NodeTransformer):
-    """Empties functions that a cell defines and does not call: their bodies do not run in it."""
+    """Empties functions that a cell defines and does not call: their bodies may not run in it.
+
+    They do run if something that the cell calls calls them, so what is in them is kept apart.
+    """
 
     def __init__(self, loaded: set[str]) -> None:
         self._loaded = loaded
+        self.found: dict[str, list[ast.stmt]] = {}
 
     def _function(self, node: Any) -> Any:
         if not node.decorator_list and node.name not in self._loaded:
+            self.found[node.name] = node.body
             node.body = [ast.copy_location(ast.Pass(), node)]
         return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815 - ast's own names
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        if node.name not in self._loaded and not node.decorator_list and not node.keywords:
+        # A base class, a metaclass or a decorator may call methods while the class is made.
+        alone = not node.decorator_list and not node.keywords and not node.bases
+        if node.name not in self._loaded and alone:
             inside = {
                 each.id
                 for part in node.body
@@ -42,14 +69,16 @@ class _Dormant(ast.NodeTransformer):
             }
             inner = _Dormant(inside)
             node.body = [inner.visit(part) for part in node.body]
+            for body in inner.found.values():
+                self.found.setdefault(node.name, []).extend(body)
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         return node
 
 
-def _without_dormant(tree: ast.Module) -> ast.Module:
-    """Return a cell's code without the bodies of functions that cannot run while it does."""
+def _split_dormant(tree: ast.Module) -> dict[str, frozenset[str]]:
+    """Empty the functions that nothing in a cell calls; return the names in each."""
     loaded: set[str] = set()
     for statement in tree.body:
         own = None
@@ -58,22 +87,63 @@ def _without_dormant(tree: ast.Module) -> ast.Module:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != own:
                 loaded.add(node.id)
-    tree.body = [_Dormant(loaded).visit(statement) for statement in tree.body]
-    return tree
+    dormant = _Dormant(loaded)
+    tree.body = [dormant.visit(statement) for statement in tree.body]
+    return {
+        name: frozenset(
+            node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)
+        )
+        for name, body in dormant.found.items()
+    }
 
 
 def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None:
     """Return the names in a cell's code, None if it does not compile and so does nothing."""
-    try:
-        tree = _without_dormant(ast.parse(transform(source)))
-        sure = surely_set(tree)
-        code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    with silenced():
+        try:
+            tree = ast.parse(transform(source))
+            order = order_of_use(tree)
+            dormant = _split_dormant(tree)
+            code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
     found = names_in(code)
-    return CodeNames(
-        found.reads, found.writes, found.attributes, found.strings, sure, found.patches
+    sure, early = order or (frozenset(), found.reads)
+    # Names inside a query are looked up by pandas, in the caller's frame.
+    queried = frozenset(
+        name
+        for text in (found.strings if found.attributes & {"query", "eval"} else ())
+        for name in _AT_NAME.findall(text)
     )
+    names = CodeNames(
+        found.reads | queried,
+        found.writes,
+        found.attributes,
+        found.strings,
+        sure,
+        found.patches,
+        found.imports,
+    )
+    names.early = (early & found.reads) | queried
+    names.dormant = dormant
+    names.stars = frozenset(
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*"
+    )
+    return names
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Keep warnings that looking at code or objects gives rise to away from the user."""
+    # `catch_warnings` would make every module warn anew of what it has warned of already.
+    shown = warnings.showwarning
+    warnings.showwarning = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def follow(
@@ -81,14 +151,20 @@ def follow(
 ) -> tuple[frozenset[str], bool]:
     """Close a cell's names over what each refers to; tell whether it may touch any name."""
     found: set[str] = set()
-    waiting = list(names.reads | names.writes)
+    refs: set[str] = set()
+    asleep = dict(names.dormant)
+    waiting = [*names.reads, *names.writes, *(MODULE + name for name in names.imports)]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting.extend(refs_of(name))
+            leads_to = set(refs_of(name))
+            for called in leads_to & set(asleep):
+                leads_to |= asleep.pop(called)
+            refs |= leads_to
+            waiting.extend(leads_to)
+    pickled = found & _PICKLES and names.attributes & _LOADS
     opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & _OPAQUE_ATTRIBUTES)
-    # A name that is surely set, and not looked at, is not read: what it was does not matter.
-    refs = {ref for name in found for ref in refs_of(name)}
-    only_stored = (names.sure & names.writes) - names.reads - refs
-    return frozenset(found - only_stored), opaque
+    # A name that is surely set, and not looked at before, is not read: what it was is no matter.
+    only_stored = (names.sure & names.writes) - names.early - refs
+    return frozenset(found - only_stored), opaque or bool(pickled)

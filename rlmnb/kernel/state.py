@@ -7,10 +7,14 @@ unpickled.
 
 from __future__ import annotations
 
+import functools
+import gc
 import hmac
+import importlib
 import io
 import os
 import pickle
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,9 +23,14 @@ import cloudpickle
 
 from rlmnb.errors import ObjectError
 from rlmnb.files import make_directory, open_regular, read_bytes, write_all
+from rlmnb.kernel.canonical import importable_name, singleton_name
 from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 
-_NAMESPACE, _NAME = "namespace", "name"
+_NAMESPACE, _NAME, _MODULE, _SINGLE = "namespace", "name", "module", "single"
+_Cached = type(functools.lru_cache(int))
+_DATA = frozenset({list, tuple, set, frozenset, str, bytes, int, float, bool, type(None), complex})
+_SMALL_ARRAY = 1024 * 1024
+_LARGEST_FILE = 64 * 1024 * 1024
 
 
 def load_key(root: str) -> bytes:
@@ -87,25 +96,61 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def persistent_id(self, value: Any) -> tuple[str, ...] | None:
         if value is self._namespace:
             return (_NAMESPACE,)
-        if isinstance(value, types.FunctionType | type) and id(value) not in self._roots:
+        kind = type(value)
+        if kind is dict:
+            return _module_of(value)
+        if kind in _DATA:
+            return None
+        if isinstance(value, types.FunctionType | type | _Cached) and id(value) not in self._roots:
             name = getattr(value, "__name__", "")
-            if self._namespace.get(name) is value:
+            if value.__module__ == "__main__" and self._namespace.get(name) is value:
                 return (_NAME, name)
+        elif (known := singleton_name(value)) is not None:
+            return (_SINGLE, *known)
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        if type(value) is types.CellType:
+        kind = type(value)
+        if kind is types.CellType:
             try:
                 contents: tuple[Any, ...] = (value.cell_contents,)
             except ValueError:
                 contents = ()
             return types.CellType, (), contents, None, None, _fill_cell
-        if type(value) is types.FunctionType and value.__globals__ is self._namespace:
+        if kind is types.FunctionType and self._is_ours(value):
             state = {key: getattr(value, key) for key in _FUNCTION_STATE}
             state["__dict__"] = dict(value.__dict__)
-            args = (value.__code__, self._namespace, value.__name__, value.__closure__)
+            args = (value.__code__, value.__globals__, value.__name__, value.__closure__)
             return _make_function, args, state, None, None, _fill_function
+        if kind is _Cached:
+            return _make_cached, (value.cache_parameters(), value.__wrapped__)
+        if kind is types.MappingProxyType:
+            return types.MappingProxyType, (gc.get_referents(value)[0],)
+        if (
+            kind.__module__ == "numpy"
+            and kind.__name__ == "ndarray"
+            and value.nbytes < _SMALL_ARRAY
+        ):
+            # Made of a buffer, an array would not own its memory, which a program can see.
+            return value.__reduce__()
         return super().reducer_override(value)
+
+    def _is_ours(self, value: types.FunctionType) -> bool:
+        """Tell whether a function is to live on with live globals: the notebook's, a module's."""
+        if value.__globals__ is self._namespace:
+            return True
+        return importable_name(value) is None and _module_of(value.__globals__) is not None
+
+
+def _module_of(contents: dict[str, Any]) -> tuple[str, str] | None:
+    """Return how to name the contents of a module, None for any other dict."""
+    name = contents.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
+    return (_MODULE, name) if module is not None and vars(module) is contents else None  # type: ignore[return-value]
+
+
+def _make_cached(parameters: dict[str, Any], function: Any) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -121,7 +166,12 @@ class _Unpickler(pickle.Unpickler):
         self._find = find
 
     def persistent_load(self, key: tuple[str, ...]) -> Any:
-        return self._namespace if key[0] == _NAMESPACE else self._find(key[1])
+        if key[0] == _NAMESPACE:
+            return self._namespace
+        if key[0] == _NAME:
+            return self._find(key[1])
+        module = importlib.import_module(key[1])
+        return vars(module) if key[0] == _MODULE else vars(module)[key[2]]
 
 
 class StateStore:
@@ -149,6 +199,15 @@ class StateStore:
         # The buffers are named by their digests, so signing this signs them.
         payload = packed([self._variables.put(each) for each in raw], file.getvalue())
         return self._variables.put(MAGIC + self._sign(payload) + payload)
+
+    def keep_file(self, path: str) -> None:
+        """Keep what a cell has written to a file, so that it can be put back."""
+        try:
+            if os.stat(path).st_size <= _LARGEST_FILE:
+                with open(path, "rb") as file:
+                    self._variables.put(file.read())
+        except OSError:
+            return  # gone again, or not to be read: then it cannot be put back
 
     def load(
         self, namespace: dict[str, Any], name: str, find: Callable[[str], Any]

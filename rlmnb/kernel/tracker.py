@@ -7,8 +7,9 @@ variables that could have been touched are looked at again.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import stat
+import pickle
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -23,10 +24,13 @@ from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.state import StateStore
-from rlmnb.kernel.watch import Watch, is_plausible, words_in
+from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
 
 ABSENT = "absent"
 FIGURES = "$figures"
+# Names that cannot be a program's own begin with one of these: they are ours.
+_RESERVED = ("$", "~", "&")
+_MANY = 1000
 _COMMANDS = frozenset(
     {
         "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput",
@@ -54,6 +58,10 @@ class Group:
     refs: frozenset[str]
     problem: str | None
     ids: frozenset[int] | None
+    # Functions and classes that it holds itself, which are stored under their own names.
+    holds: frozenset[str] = frozenset()
+    # The digest of its pickle, where that is enough to see that nothing changed.
+    quick: bytes | None = None
     object: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,6 +71,7 @@ class Group:
             "digest": self.digest,
             "own": self.own,
             "refs": sorted(self.refs),
+            **({"holds": sorted(self.holds)} if self.holds else {}),
             "object": self.object,
             "problem": self.problem,
         }
@@ -74,7 +83,8 @@ class _Look:
 
     reads: frozenset[str]
     opaque: bool
-    bindings: dict[str, Any]
+    # Which object each variable was: the objects themselves would live longer for being held.
+    bindings: dict[str, int]
     hidden: dict[str, str]
     modules: frozenset[str]
     code: CodeNames | None = None
@@ -97,7 +107,7 @@ class Tracker:
     def __post_init__(self) -> None:
         self._modules = Modules(lambda path: self.watch.mine(path) is not None)
         self._figures = INITIAL
-        self._own = frozenset(self.namespace) | {"exit", "quit", "get_ipython", "open"}
+        self._own = dict(self.namespace)
         self._run = os.urandom(6).hex()
         self._count = 0
         self._look: _Look | None = None
@@ -107,12 +117,25 @@ class Tracker:
         self._count += 1
         return f"{self._run}:{self._count}"
 
-    def tracked(self) -> dict[str, Any]:
-        """Return the user's own variables."""
-        found = dict(self.namespace)
-        for name in [name for name in found if name in self._own or is_history(name)]:
-            del found[name]
-        return found
+    def tracked(self) -> dict[str, int]:
+        """Return the user's own variables, each with the identity of its value."""
+        own = self._own
+        return {
+            name: id(value)
+            for name, value in self.namespace.items()
+            if type(name) is str
+            and name not in own
+            and not is_history(name)
+            and name[:1] not in _RESERVED
+        } | {name: id(self.namespace[name]) for name in self._taken_over() if not is_history(name)}
+
+    def _taken_over(self) -> list[str]:
+        """Return the names that were the shell's at the start and are the user's now."""
+        return [
+            name
+            for name, value in self._own.items()
+            if name in self.namespace and self.namespace[name] is not value and name[:1] != "_"
+        ]
 
     # before
 
@@ -129,7 +152,7 @@ class Tracker:
             code=names,
         )
         self._look.named = {
-            os.path.abspath(path): _seen(path) for path in self._named_files(self._look)
+            os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
         }
         self.watch.start()
 
@@ -164,7 +187,9 @@ class Tracker:
         for name in deleted:
             self._forget(name)
         # Setting a variable to what it was is still setting it: the cell would do so again.
-        set_anew = (look.code.sure - look.reads) if look.code is not None else frozenset()
+        set_anew = self._set_anew(look, now, failed=failed)
+        for name in set_anew & set(reads):
+            del reads[name]
         versions = self._refresh(changed & set(now), set_anew & set(now))
         for version in versions:
             # A new version holds the values of all its members, whoever set them: it is right
@@ -185,6 +210,9 @@ class Tracker:
                     reads[name] = was
         self._note_named(look)
         self._note_modules(look)
+        if self.store is not None:
+            for path in self.watch.written:
+                self.store.keep_file(path)
         return {
             "reads": reads,
             "writes": writes,
@@ -197,7 +225,28 @@ class Tracker:
 
     @staticmethod
     def _reads_history(look: _Look) -> bool:
-        return any(is_history(name) for name in look.reads)
+        set_itself = look.code.writes - look.code.early if look.code is not None else frozenset()
+        return any(is_history(name) for name in look.reads - set_itself)
+
+    def _set_anew(self, look: _Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
+        """Return the names that a cell has set without looking at what they were."""
+        code = look.code
+        if code is None:
+            return frozenset()
+        led_to = {ref for name in look.reads for ref in self._refs_of(name)}
+        candidates = (code.writes - code.early - led_to) | self._starred(code)
+        bound = {name for name in candidates if look.bindings.get(name) != now.get(name)}
+        sure = frozenset() if failed else code.sure | self._starred(code)
+        return frozenset((candidates & sure) | bound) & frozenset(now)
+
+    def _starred(self, code: CodeNames) -> frozenset[str]:
+        """Return the names that `from m import *` has set."""
+        found: set[str] = set()
+        for name in code.stars:
+            contents = vars(sys.modules[name]) if name in sys.modules else {}
+            public = [key for key in contents if not key.startswith("_")]
+            found.update(contents.get("__all__", public))
+        return frozenset(found)
 
     def _read_digests(self, look: _Look) -> dict[str, str]:
         names = set(look.reads) | (set(look.bindings) if look.opaque else set())
@@ -206,12 +255,13 @@ class Tracker:
         for name in sorted(names):
             if name.startswith(PREFIX):
                 seen = self._modules.known.get(name.removeprefix(PREFIX))
-                found[name] = seen.digest if seen is not None else INITIAL
+                if seen is not None or self._modules.path(name.removeprefix(PREFIX)):
+                    found[name] = seen.digest if seen is not None else INITIAL
             elif name == FIGURES:
                 found[name] = self._figures
-            if name in self._own or is_history(name) or name.startswith("$"):
-                continue
             group = self.groups.get(name)
+            if is_history(name) or name.startswith("$") or (group is None and name in self._own):
+                continue
             found[name] = group.own[name] if group else ABSENT
             if group is not None and len(group.names) > 1:
                 together.setdefault(group.digest, []).append(name)
@@ -224,13 +274,21 @@ class Tracker:
                 found[name] = look.hidden[name]
         return found
 
-    def _changed_names(self, look: _Look, now: dict[str, Any]) -> set[str]:
+    def _changed_names(self, look: _Look, now: dict[str, int]) -> set[str]:
         """Return the names whose value may have changed: touched, rebound or new."""
         before = look.bindings
-        rebound = {name for name, value in now.items() if before.get(name, now) is not value}
+        rebound = {name for name, value in now.items() if before.get(name) != value}
+        if look.code is not None:
+            # An object may stand where another stood that was let go before it was made.
+            rebound |= {name for name in look.code.writes if name in now}
         touched = set(before) if look.opaque else {name for name in look.reads if name in before}
         gone = {name for name in before if name not in now}
-        for name in touched | rebound | gone:
+        moved = rebound | gone
+        # Whoever holds a function or class that has lost its name holds another thing from now on.
+        touched |= {
+            name for name, group in self.groups.items() if not group.holds.isdisjoint(moved)
+        }
+        for name in touched | moved:
             if name in self.groups:
                 touched.update(self.groups[name].names)
         return touched | rebound
@@ -252,6 +310,7 @@ class Tracker:
     def _refresh(self, names: set[str], set_anew: frozenset[str]) -> list[Group]:
         """Look at these variables again; return the groups that were set or have changed."""
         names = names | set_anew
+        names -= self._surely_unchanged(names - set_anew)
         walks = {name: self._walk([name]) for name in sorted(names)}
         objects = set().union(*(walk.ids for walk in walks.values()))
         for name, group in list(self.groups.items()) if objects else ():
@@ -274,6 +333,21 @@ class Tracker:
             found.append(new)
         return found
 
+    def _surely_unchanged(self, names: set[str]) -> set[str]:
+        """Return which large variables are what they were, by the digest of their pickle.
+
+        Pickling plain data takes a tenth of the time of a walk. Its bytes say nothing across
+        processes, but the same objects in the same process give the same bytes.
+        """
+        found: set[str] = set()
+        for name in names:
+            group = self.groups.get(name)
+            if group is not None and group.quick is not None and name not in found:
+                values = [self.namespace.get(each) for each in group.names]
+                if _quick_digest(values) == group.quick:
+                    found.update(group.names)
+        return found
+
     def _group(self, members: tuple[str, ...], walks: dict[str, Walk]) -> Group:
         walk = walks[members[0]] if len(members) == 1 else self._walk(members)
         sharing = [
@@ -287,11 +361,18 @@ class Tracker:
             refs=frozenset(self._kept_refs(walk.refs)).union(PREFIX + name for name in sharing),
             problem=walk.problem or problem,
             ids=frozenset(walk.ids),
+            holds=frozenset(walk.held),
+            quick=(
+                _quick_digest([self.namespace[name] for name in members])
+                if walk.plain and len(walk.ids) > _MANY and walk.problem is None
+                else None
+            ),
         )
 
     def _kept_refs(self, refs: set[str]) -> set[str]:
         """Return the references that lead to something with a state: variables, local modules."""
-        kept = {ref for ref in refs if not ref.startswith("$") and ref not in self._own}
+        kept = {ref for ref in refs if not ref.startswith("$")}
+        kept -= {ref for ref in kept if ref in self._own and ref not in self.groups}
         modules = [ref[1:] for ref in refs if ref.startswith("$")]
         if any(name.partition(".")[0] == "matplotlib" for name in modules):
             kept.add(FIGURES)
@@ -307,7 +388,7 @@ class Tracker:
         names |= self._modules.with_imports(set(sys.modules) - look.modules)
         changed = []
         for name in sorted(names):
-            if name not in sys.modules:
+            if self._modules.path(name) is None:
                 continue
             seen = self._modules.look(name)
             before = self._modules.known.get(name)
@@ -392,7 +473,7 @@ class Tracker:
         if look.code is not None and look.code.attributes & _COMMANDS:
             texts.update(word for text in list(texts) for word in words_in(text))
         for name in look.bindings if look.opaque else look.reads:
-            value = look.bindings.get(name)
+            value = self.namespace.get(name)
             if isinstance(value, str):
                 texts.add(value)
             elif isinstance(value, os.PathLike):
@@ -401,7 +482,7 @@ class Tracker:
 
     def _note_named(self, look: _Look) -> None:
         for path, before in look.named.items():
-            now = _seen(path)
+            now = version_of(path)
             if now is None and before is None:
                 continue
             if now != before:
@@ -411,11 +492,8 @@ class Tracker:
 
     def _note_modules(self, look: _Look) -> None:
         """Count a local module as read by whoever can reach it, also when it was cached."""
-        values = (
-            list(self.tracked().values())
-            if look.opaque
-            else [self.namespace[name] for name in look.reads if name in self.namespace]
-        )
+        names_read = self.tracked() if look.opaque else look.reads
+        values = [self.namespace[name] for name in names_read if name in self.namespace]
         names = self._modules.behind(values) | (set(sys.modules) - look.modules)
         names |= {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
         for name in self._modules.with_imports(names):
@@ -484,21 +562,18 @@ class Tracker:
             refs=frozenset(version["refs"]),
             problem=None,
             ids=None,
+            holds=frozenset(version.get("holds", ())),
             object=version["object"],
         )
         for name in names:
             self.groups[name] = group
 
 
-def _seen(path: str) -> tuple[int, ...] | None:
-    """Return what tells one version of a file from the next, None if there is no file."""
+def _quick_digest(values: list[Any]) -> bytes | None:
     try:
-        status = os.stat(path)
-    except (OSError, ValueError):
+        return hashlib.sha256(pickle.dumps(values, protocol=5)).digest()
+    except Exception:  # noqa: BLE001 - then it is walked
         return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _pseudo_version(name: str, digest: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
+import threading
 from typing import Any
 
 from rlmnb import digest
@@ -21,6 +22,7 @@ _FLAGS = {
     "os.posix_spawn": "subprocess",
     "socket.connect": "network",
 }
+_MOST_NAMES = 500
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -34,7 +36,14 @@ def _foreign_places() -> tuple[str, ...]:
         "/usr/share", "/usr/lib", *(os.path.join(home, name) for name in (
             ".cache", ".config", ".ipython", ".jupyter", ".matplotlib", ".local")),
     }  # fmt: skip
-    return tuple(os.path.realpath(place) + os.sep for place in places if place)
+    return tuple(
+        {
+            look(place) + os.sep
+            for place in places
+            if place
+            for look in (os.path.realpath, os.path.abspath)
+        }
+    )
 
 
 def _passing_places() -> tuple[str, ...]:
@@ -55,24 +64,34 @@ class Watch:
         self._passing = _passing_places()
         self._start = os.path.realpath(os.getcwd()) + os.sep
         self._on = False
+        self._quiet = threading.local()
+        # Every file this kernel has opened for writing, as it was when it was last looked at.
+        self._ours: dict[str, tuple[int, ...] | None] = {}
+        self.before: dict[str, str] = {}
         self.asked: dict[str, str] = {}
         self._made: tuple[str, ...] = ()
         self.read: dict[str, dict[str, Any]] = {}
         self.written: set[str] = set()
-        self.listed: dict[str, str] = {}
+        self.listed: dict[str, list[str] | str] = {}
         self.flags: set[str] = set()
         sys.addaudithook(self._hear)
 
     def start(self) -> None:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
-        self.asked, self._made = {}, ()
+        self.asked, self._made, self.before = {}, (), {}
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
     def stop(self) -> None:
         """Listen no more."""
         self._on = False
+        for name, seen in self._ours.items():
+            # A file that an earlier cell opened and left open is written by whoever writes to it.
+            if (now := version_of(name)) != seen:
+                self._ours[name] = now
+                if seen is not None:
+                    self.written.add(name)
         self._replace(_STAT, _LSTAT)
 
     @staticmethod
@@ -101,7 +120,7 @@ class Watch:
         return ask
 
     def _note_asked(self, path: Any, kind: str) -> None:
-        if not self._on:
+        if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
         if name is not None and not name.startswith(self._made or "\0"):
@@ -110,14 +129,26 @@ class Watch:
                 self.asked.setdefault(name, kind)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._on:
+        if not self._on or getattr(self._quiet, "now", False):
             return
+        # What we do here must not be heard, by us; other threads go on being heard.
+        self._quiet.now = True
+        try:
+            self._heard(event, args)
+        except Exception:  # noqa: BLE001, S110 - an error here would be raised in the user's code
+            pass
+        finally:
+            self._quiet.now = False
+
+    def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _FLAGS:
             self.flags.add(_FLAGS[event])
         if event == "open":
             self._opened(*args)
         elif event in ("os.listdir", "os.scandir"):
-            self._listing(args[0])
+            # Looking for modules is not looking at what is there.
+            if not sys._getframe(2).f_code.co_filename.startswith("<frozen importlib"):
+                self._listing(args[0])
         elif event == "subprocess.Popen":
             self._command(args[1], args[2])
         elif event == "os.mkdir":
@@ -135,7 +166,7 @@ class Watch:
             return None
         try:
             name = os.path.abspath(os.fsdecode(path))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OSError):
             return None
         if name.endswith((".pyc", ".pyo")) or name.startswith(self._foreign):
             return None
@@ -151,7 +182,10 @@ class Watch:
         if name not in self.read and name not in self.written and not only_writing:
             self._look(name)
         if writing:
+            if name not in self.written and name not in self._ours:
+                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
             self.written.add(name)
+            self._ours.setdefault(name, None)
 
     def _command(self, arguments: Any, cwd: Any) -> None:
         """Count the files that a command names as read: what it opens is not told to us."""
@@ -166,20 +200,12 @@ class Watch:
             return  # a command that cannot be read is run all the same
 
     def _look(self, name: str) -> None:
-        was, self._on = self._on, False
-        try:
-            self.read[name] = digest.of_file(name)
-        finally:
-            self._on = was
+        self.read[name] = digest.of_file(name)
 
     def _listing(self, path: Any) -> None:
         name = self.mine(path if path is not None else ".")
         if name is not None and name not in self.listed:
-            self._on = False
-            try:
-                self.listed[name] = listing_digest(name)
-            finally:
-                self._on = True
+            self.listed[name] = listing(name)
 
     def note(self, path: str) -> None:
         """Take down a file that is known by other means to have been read."""
@@ -201,6 +227,7 @@ class Watch:
                 for path, version in self.read.items()
                 if version["hash"] != digest.UNREADABLE
             },
+            "before": {path: self.before[path] for path in sorted(self.written & set(self.before))},
             "files_written": {path: digest.of_file(path) for path in sorted(self.written)},
             "listed": dict(self.listed),
             "asked": {
@@ -227,6 +254,17 @@ def words_in(command: str) -> list[str]:
         return command.split()
 
 
+def version_of(path: str) -> tuple[int, ...] | None:
+    """Return what tells one version of a file from the next, None if there is no file."""
+    try:
+        status = _STAT(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return (status.st_size, status.st_mtime_ns, status.st_ino)
+
+
 def kind_of(path: str) -> str:
     """Return what is at a path: a file, a directory, or nothing."""
     if os.path.isdir(path):
@@ -234,9 +272,13 @@ def kind_of(path: str) -> str:
     return "file" if os.path.exists(path) else MISSING
 
 
-def listing_digest(path: str) -> str:
-    """Return the digest of a directory's names."""
+def listing(path: str) -> list[str] | str:
+    """Return the names in a directory, in order; a directory that is missing is said to be.
+
+    Of very many names only the digest is kept.
+    """
     try:
-        return digest.of_value(sorted(os.listdir(path)))
+        names = sorted(os.listdir(path))
     except OSError:
-        return digest.MISSING
+        return MISSING
+    return names if len(names) <= _MOST_NAMES else digest.of_value(names)

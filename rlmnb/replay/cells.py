@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from rlmnb import digest
-from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, survey
+from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
 from rlmnb.kernel.canonical import Walk
-from rlmnb.kernel.watch import kind_of, listing_digest
+from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -50,10 +50,17 @@ def _file_now(path: str, recorded: Any) -> str:
     return str(recorded["hash"] if changed is None else changed)
 
 
-def files_now(cells: Iterable[CodeCell]) -> Files:
+def _listing(path: str, without: frozenset[str]) -> list[str] | str:
+    now = listing(path)
+    if isinstance(now, str):
+        return now
+    return [name for name in now if os.path.join(path, name) not in without]
+
+
+def files_now(cells: list[CodeCell]) -> Files:
     """Return the view of the disk that freshness is judged by."""
     writers, written = last_writes(cells)
-    return Files(_file_now, listing_digest, kind_of, PYTHON, writers, written)
+    return Files(_file_now, _listing, kind_of, PYTHON, writers, written, makers(cells))
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

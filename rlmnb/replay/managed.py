@@ -18,8 +18,10 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 from rlmnb.errors import RlmnbError
 from rlmnb.files import remove_tree
+from rlmnb.store.sessions import is_alive
 
 START_SECONDS = 30
+_PREFIX = "rlmnb-kernel-"
 _LONGEST = 70
 
 
@@ -76,7 +78,9 @@ class ManagedKernel:
             error = "ran for longer than the timeout"
         except DeadKernelError as failure:
             raise KernelError(
-                "the kernel died while a cell was running", hint="run the replay again"
+                f"the kernel died while cell {cell.id} was running; what was done before is kept",
+                hint="if the cell itself ends the kernel, edit it or tag it skip-execution; "
+                "then run the replay again",
             ) from failure
         trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
         if trace is not None:
@@ -133,15 +137,18 @@ async def managed_kernel(
 ) -> AsyncIterator[ManagedKernel]:
     """Start a kernel for a notebook, and end it with the block, whatever happens in it."""
     directory = _socket_directory()
+    environment = {"RLMNB_OBJECTS": objects}
+    if "PYTHONHASHSEED" not in os.environ:
+        environment |= {"PYTHONHASHSEED": "0", "RLMNB_HASH_SEED": "ours"}
     manager = AsyncKernelManager(
         transport="ipc" if os.name != "nt" else "tcp",
         connection_file=os.path.join(directory, "kernel.json"),
     )
     manager._kernel_spec = KernelSpec(
-        argv=[sys.executable, "-m", "rlmnb.kernel.app", "-f", "{connection_file}"],
+        argv=[sys.executable, "-m", "rlmnb.kernel", "-f", "{connection_file}"],
         display_name="rlmnb",
         language="python",
-        env={"PYTHONHASHSEED": "0", "RLMNB_OBJECTS": objects},
+        env=environment,
     )
     client = NotebookClient(
         notebook,
@@ -157,9 +164,11 @@ async def managed_kernel(
     except RuntimeError as error:
         if "Kernel died" not in str(error) and "respond" not in str(error):
             raise
+        died = "Kernel died" in str(error)
+        how = "ended before it was ready" if died else f"did not start in {START_SECONDS} s"
         raise KernelError(
-            f"the kernel did not start in {START_SECONDS} s: {error}",
-            hint=f"try it by hand: {sys.executable} -m rlmnb.kernel.app",
+            f"the kernel {how}: {error}",
+            hint=f"try it by hand: {sys.executable} -m rlmnb.kernel",
         ) from error
     finally:
         remove_tree(directory)
@@ -173,8 +182,19 @@ def _socket_directory() -> str:
     """
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         if base and len(base) < _LONGEST and os.access(base, os.W_OK):
-            return tempfile.mkdtemp(prefix="rlmnb-", dir=base)
-    return tempfile.mkdtemp(prefix="rlmnb-")
+            _remove_leftovers(base)
+            return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+
+
+def _remove_leftovers(base: str) -> None:
+    """Remove the directories of replays that were killed."""
+    for name in os.listdir(base):
+        pid = name.removeprefix(_PREFIX).split("-")[0]
+        path = os.path.join(base, name)
+        mine = name.startswith(_PREFIX) and pid.isdecimal() and not os.path.islink(path)
+        if mine and os.stat(path).st_uid == os.getuid() and not is_alive(int(pid)):
+            remove_tree(path)
 
 
 def as_nodes(whole: dict[str, Any]) -> Any:

@@ -27,7 +27,9 @@ from rlmnb.graph.traces import (
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.reach import code_names, follow
+from rlmnb.kernel.tracker import is_history
 from rlmnb.replay.cells import PYTHON, code_cells, files_now, starting_environment
+from rlmnb.replay.files import Versions, named_by
 from rlmnb.replay.recording import Recorder
 from rlmnb.session import Session
 from rlmnb.store import notebook
@@ -105,6 +107,10 @@ _UNTRACKED: Run = {
 }
 
 
+# Each round makes at least one more value; what needs more than this never comes to rest.
+_MOST_ROUNDS = 100
+
+
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
     pass
 
@@ -130,6 +136,7 @@ class _Replay:
         self._recorder = recorder
         self._transform: Callable[[str], str] = TransformerManager().transform_cell  # type: ignore[no-untyped-call]
         self._wishes = wishes
+        self._versions = Versions(cells, session.place.objects)
         self._files = files_now(cells)
         self._runs: dict[str, Run] = {}
         self._held: dict[str, str] = {}
@@ -137,6 +144,7 @@ class _Replay:
         # What the kernel calls a value that was made again, and what the records call it.
         self._alias: dict[str, str] = {}
         self._unedited = unedited(cells)
+        self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
 
     async def go(self, start: Environment) -> None:
@@ -152,6 +160,8 @@ class _Replay:
             known = self._session.stored_state().get("session", {}).get("cwd")
             cwd = known if isinstance(known, str) and os.path.isdir(known) else os.getcwd()
         nodes = as_nodes(whole)
+        self._needed_by_history = self._above_history()
+        self._cwd = cwd
         async with managed_kernel(
             nodes, cwd=cwd, objects=place.objects, timeout=self._wishes.timeout
         ) as self._kernel:
@@ -162,6 +172,7 @@ class _Replay:
             except _Stop:
                 pass
             finally:
+                self._versions.finish({**self._last_written(), **self._env.files})
                 if widgets := self._kernel.widgets():
                     self._recorder.widgets(widgets)
                 # While the kernel ends, the notebook is written.
@@ -169,11 +180,25 @@ class _Replay:
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
 
+    def _above_history(self) -> frozenset[str]:
+        """Return the cells above one that will run and looks at `_` or `Out`: all run, in order."""
+        stale = survey(self._cells, self._files, self._start)
+        last = 0
+        for at, cell in enumerate(self._cells):
+            names = self._names(cell) if cell.cell_id in stale else None
+            if names is not None and any(map(is_history, names.early)):
+                last = at
+        return frozenset(
+            cell.cell_id for cell in self._cells[:last] if cell.source.strip() and not cell.frozen
+        )
+
     async def _step(self, cell: CodeCell) -> None:
         causes = causes_of(cell, self._env, self._files)
         causes = causes or display_causes(cell, self._env, self._unedited)
         if cell.cell_id in self._wishes.force and not cell.frozen:
             causes = ["was asked for", *causes]
+        elif cell.cell_id in self._needed_by_history and not causes:
+            causes = ["a cell below looks at earlier outputs"]
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
         blocked = self._blocked_by(cell)
@@ -191,8 +216,6 @@ class _Replay:
             causes.append("it is a tool or model cell, which is not run")
             self._block(cell, cell.cell_id)
             return
-        if cell.run is not None and cell.run["history"]:
-            await self._run_all_above(cell)
         await self._execute(cell, causes)
 
     def _reuse(self, cell: CodeCell) -> None:
@@ -232,15 +255,6 @@ class _Replay:
 
         return follow(names, refs)
 
-    async def _run_all_above(self, cell: CodeCell) -> None:
-        """Run every cell above again: one that looks at `_` or `Out` needs them as they were."""
-        for other in self._cells:
-            if other.cell_id == cell.cell_id:
-                return
-            done = other.cell_id in self._report.executed
-            if not done and other.source.strip() and not other.frozen:
-                await self._again(other)
-
     async def _execute(self, cell: CodeCell, causes: list[str]) -> None:
         try:
             await self._materialise(cell, self._env)
@@ -250,9 +264,22 @@ class _Replay:
             self._block(cell, cell.cell_id)
             return
         self._wishes.tell(cell.cell_id, cell.number, "running")
+        self._put_files(cell, self._env)
         done, trace, error = await self._kernel.run(cell.number - 1)
+        if trace is not None and self._versions.put(
+            self._env.files,
+            [
+                path
+                for path, version in trace["files_read"].items()
+                if version["hash"] != self._env.files.get(path, version["hash"])
+            ],
+        ):
+            # It read a file that was not yet at the version due, under a name nobody could tell.
+            await self._materialise(cell, self._env)
+            done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
-        trace = dict(_UNTRACKED) if trace is None else trace
+        if trace is None or "problem" in trace:
+            trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
         trace["reads"] = {
             name: self._alias.get(read, read) for name, read in trace["reads"].items()
         }
@@ -267,6 +294,7 @@ class _Replay:
             "python": PYTHON,
         }
         self._hold(run)
+        self._versions.know(run["files_written"])
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
         self._env.show(cell.cell_id, run)
@@ -281,6 +309,21 @@ class _Replay:
         for name in may_write(CodeCell(cell.cell_id, cell.source, "", run, False)):
             self._blocked.pop(name, None)
         self._take_in(cell, run)
+
+    def _put_files(self, cell: CodeCell, env: Environment) -> None:
+        """Bring the files a cell may touch to what the cells above it leave."""
+        names = self._names(cell)
+        strings = names.strings if names is not None else ()
+        self._versions.put(env.files, named_by(cell, strings, self._cwd))
+
+    def _last_written(self) -> dict[str, str]:
+        """Return what cells that were not reached have left of each file."""
+        return {
+            path: version["hash"]
+            for cell in self._cells
+            if cell.run is not None
+            for path, version in cell.run["files_written"].items()
+        }
 
     def _keep_displays(self, cell: CodeCell) -> None:
         """Keep what cells above show now that a display of theirs was changed."""
@@ -301,16 +344,18 @@ class _Replay:
 
     async def _materialise(self, cell: CodeCell, env: Environment) -> None:
         """Have the kernel hold what a cell may touch, in the versions that are due."""
-        for _ in range(100):
+        for _ in range(_MOST_ROUNDS):
             names = self._names(cell)
             reads, opaque = self._closure(names, env) if names else (frozenset(), False)
             due = set(env.names) if opaque else {name for name in reads if name in env.names}
             due |= {name for name in env.names if is_ambient(name) or name in CHANCE}
+            due |= {name for name in self._group_mates(cell) if name in env.names}
             missing = [
                 version
                 for version in _unique(env.names[name] for name in sorted(due))
                 if any(self._held.get(name) != version["digest"] for name in version["names"])
             ]
+            missing += self._holders(missing, [env.names[name] for name in sorted(due)])
             unstored = [version for version in missing if not self._storable(version)]
             if unstored:
                 first = min(
@@ -336,7 +381,41 @@ class _Replay:
                 for name in version["names"]:
                     self._held[name] = version["digest"]
                 self._note_restored(env.producers.get(version["names"][0]))
-        raise AssertionError("the state a cell needs keeps changing")
+        await self._run_from_the_top(cell, env)
+
+    async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
+        """Run every cell above in order: what they made holds together in no other way."""
+        for other in self._cells[: self._order[cell.cell_id]]:
+            if other.source.strip() and not other.frozen and other.cell_id in self._runs:
+                self._put_files(other, env)
+                self._wishes.tell(other.cell_id, other.number, "running")
+                await self._kernel.run(other.number - 1)
+                if other.cell_id not in self._report.executed:
+                    self._report.executed.append(other.cell_id)
+                if other.cell_id in self._report.reused:
+                    self._report.reused.remove(other.cell_id)
+        self._held = {
+            name: version["digest"]
+            for name, version in env.names.items()
+            if isinstance(version, dict)
+        }
+
+    def _group_mates(self, cell: CodeCell) -> set[str]:
+        """Return the names whose old values went into what a cell left when it last ran."""
+        run = self._runs.get(cell.cell_id) or {}
+        return {name[1:] for name in run.get("reads", ()) if name.startswith("~")}
+
+    @staticmethod
+    def _holders(missing: list[Version], due: Iterable[Version | Changing]) -> list[Version]:
+        """Return what holds a function or class that is about to be replaced by a restored one."""
+        found: list[Version] = []
+        names = {name for version in missing for name in version["names"]}
+        waiting = [version for version in _unique(due) if version not in missing]
+        while holders := [each for each in waiting if not names.isdisjoint(each.get("holds", ()))]:
+            found += holders
+            names |= {name for version in holders for name in version["names"]}
+            waiting = [each for each in waiting if each not in holders]
+        return found
 
     def _note_restored(self, producer: str | None) -> None:
         if producer is not None and producer not in self._report.restored:
@@ -373,6 +452,7 @@ class _Replay:
                 before.apply(other.cell_id, self._runs[other.cell_id])
         await self._materialise(cell, before)
         self._wishes.tell(cell.cell_id, cell.number, "running")
+        self._put_files(cell, before)
         _, trace, _ = await self._kernel.run(cell.number - 1)
         if cell.cell_id not in self._report.executed:
             self._report.executed.append(cell.cell_id)

@@ -229,7 +229,7 @@ def test_a_kernel_that_dies_is_a_clear_error_and_loses_nothing(run):
 
 def test_the_kernel_spec_names_our_kernel():
     spec = json.loads((Path(__file__).parents[2] / "kernels" / "rlmnb" / "kernel.json").read_text())
-    assert spec["argv"][:3] == ["python", "-m", "rlmnb.kernel.app"]
+    assert spec["argv"][:3] == ["python", "-m", "rlmnb.kernel"]
     assert spec["language"] == "python"
 
 

@@ -335,8 +335,7 @@ def _star(p: Program) -> str:
 
 
 def _deque(p: Program) -> str:
-    first = f"from collections import deque\n{p.name('q')} = deque([{p.number()}], maxlen=3)"
-    return first
+    return f"from collections import deque\n{p.name('q')} = deque([{p.number()}], maxlen=3)"
 
 
 def _rotate(p: Program) -> str | None:
