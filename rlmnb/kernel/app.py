@@ -53,6 +53,7 @@ class RlmnbKernel(IPythonKernel):
         self._trace = None
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
+        self._code = code
         followed = _quietly(lambda: self.tracker.before(code))
         reply: dict[str, Any] = {}
         try:
@@ -70,6 +71,8 @@ class RlmnbKernel(IPythonKernel):
 
     def _finish(self, *, failed: bool) -> None:
         self._trace = self.tracker.after(failed=failed)
+        if self.shell is not None and any(_has_code(each) for each in self._trace["writes"]):
+            self._trace["file"] = self.shell.compile.get_code_name(self._code, self._code, 0)
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Send the trace along with the reply."""
@@ -81,7 +84,12 @@ class RlmnbKernel(IPythonKernel):
     def restore_state(self, request: str) -> str:
         """Bring variables to the versions asked for; called through a silent request."""
         asked = json.loads(request)
-        return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"]))
+        return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
+
+
+def _has_code(version: dict[str, Any]) -> bool:
+    """Tell whether a version may have functions in it, whose source somebody may ask for."""
+    return bool(version["refs"]) or version["names"][0][:1] != "$"
 
 
 def _largest() -> int:

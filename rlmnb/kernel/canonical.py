@@ -23,6 +23,13 @@ from rlmnb.kernel.codenames import names_in
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
+# Libraries whose objects come back from a pickle as what they were.
+_TRUSTED = frozenset(
+    {
+        "builtins", "collections", "copyreg", "datetime", "decimal", "fractions", "functools",
+        "itertools", "numpy", "pandas", "pathlib", "random", "re", "uuid",
+    }
+)  # fmt: skip
 _FAST = frozenset({int, float, bool, type(None), str, bytes})
 # Values of these types never change, so sharing one ties nothing together.
 _FROZEN = frozenset(
@@ -36,7 +43,7 @@ _FROZEN = frozenset(
 _CLASS_NOISE = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__",
-        "_abc_impl",
+        "_abc_impl", "__slotnames__",
     }
 )  # fmt: skip
 _MOST_OBJECTS = 4_000_000
@@ -83,6 +90,9 @@ class Walk:
         self.held: set[str] = set()
         self.problem: str | None = None
         self.plain = True
+        # Objects of classes that may come back from a pickle as something else were met.
+        self.custom = False
+        self._copied = 0
         self._shared = shared or _Shared()
         self._depth = 0
         self._namespace = namespace
@@ -165,8 +175,19 @@ class Walk:
             self._tell(b"member", str(value._name_).encode("utf-8", "surrogatepass"))
             self._value(value._value_)
             self._value(kind)
+            if own := {key: each for key, each in vars(value).items() if key[:1] != "_"}:
+                self._value(own)
+                self.problem = self.problem or "a member of an enumeration with more to it"
         elif not self._array(value):
+            if kind.__module__.partition(".")[0] not in _TRUSTED:
+                self.custom = True
+            copied = kind.__module__.startswith("pandas.") and _copies_on_write()
+            self._copied += copied
             self._reduced(value)
+            self._copied -= copied
+            if issubclass(kind, BaseException) and value.__traceback__ is not None:
+                self._value((value.__cause__, value.__context__))
+                self.problem = self.problem or "an exception with its traceback"
 
     # containers
 
@@ -223,6 +244,7 @@ class Walk:
         self.refs |= found.refs
         self.held |= found.held
         self.plain = self.plain and found.plain
+        self.custom = self.custom or found.custom
         self.problem = self.problem or found.problem
         return found._hash.digest()
 
@@ -358,6 +380,8 @@ class Walk:
         self._tell(b"class", value.__qualname__.encode())
         self._value(value.__bases__)
         self._value(type(value) if type(value) is not type else None)
+        if "__slots__" in vars(value):
+            self.problem = self.problem or "a class with slots"  # they do not survive a pickle
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
@@ -402,6 +426,10 @@ class Walk:
         root = value
         while isinstance(root.base, numpy.ndarray):
             root = root.base
+        if self._copied:
+            # A frame never shows a change made through another that has its memory too.
+            self._array_contents(value, numpy)
+            return True
         if root.base is not None and type(root.base) in (bytearray, memoryview):
             self._tie(root.base)
             self.problem = self.problem or "an array in memory of something else"
@@ -409,6 +437,10 @@ class Walk:
         self._shared.alive.append(root)
         if self._bases.setdefault(id(root), id(value)) != id(value):
             self.problem = self.problem or "arrays that share memory"
+        self._array_contents(value, numpy)
+        return True
+
+    def _array_contents(self, value: Any, numpy: Any) -> None:
         self._tell(b"array", type(value).__name__.encode(), repr(value.dtype).encode())
         flags = value.flags
         self._tell(repr((value.shape, flags.writeable, flags.f_contiguous)).encode())
@@ -419,7 +451,6 @@ class Walk:
         else:
             flat = numpy.ascontiguousarray(value).reshape(-1)
             self._hash.update(flat.view(numpy.uint8) if flat.size else b"")
-        return True
 
     def _reduced(self, value: Any) -> None:
         kind = type(value)
@@ -440,6 +471,9 @@ class Walk:
             self._tie_parts(value)
             return
         self._tell(b"object", name.encode())
+        if kind.__module__ == "__main__" and hasattr(kind, "__dict__"):
+            # What a class of the notebook leaves out of its pickles is part of it all the same.
+            self._value(getattr(value, "__dict__", None))
         if isinstance(reduced, str):
             self._tell(b"global", reduced.encode())
             return
@@ -451,6 +485,12 @@ class Walk:
         self._value(state)
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
+
+
+@functools.cache
+def _copies_on_write() -> bool:
+    version = getattr(sys.modules.get("pandas"), "__version__", "0")
+    return int(version.partition(".")[0]) >= 3
 
 
 def importable_name(value: Any) -> tuple[str, str] | None:

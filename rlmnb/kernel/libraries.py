@@ -18,6 +18,7 @@ from rlmnb.kernel.canonical import value_digest
 _Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
 # Set by IPython and its display hook, cell by cell.
 _BUILTIN_NOISE = frozenset({"_", "__IPYTHON__", "display", "get_ipython", "input", "breakpoint"})
+_DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 _INLINE = ("module://matplotlib_inline.backend_inline", "inline")
 
 
@@ -26,9 +27,15 @@ def facets(shell: Any) -> Iterable[_Entry]:
     yield "$numpy", _numpy, _set_numpy
     yield "$pandas", _pandas, _set_pandas
     yield "$matplotlib", _matplotlib, _set_matplotlib
+    yield "$decimal", _decimal, _set_decimal
     yield "$logging", _changed(_logging), None
     if shell is not None:
         yield "$builtins", _patched_builtins(shell.user_ns), None
+        yield (
+            "$extensions",
+            _changed(lambda: sorted(shell.extension_manager.loaded)),
+            lambda value: _load_extensions(shell, value or ()),
+        )
         yield "$shell", _changed(lambda: _shell(shell)), None
 
 
@@ -132,6 +139,24 @@ def _set_matplotlib(value: Any) -> None:
         matplotlib.use(backend)
 
 
+def _decimal() -> Any:
+    if "decimal" not in sys.modules:
+        return None
+    import decimal
+
+    found, plain = decimal.getcontext(), decimal.DefaultContext
+    shown = {key: getattr(found, key) for key in _DECIMAL}
+    return None if shown == {key: getattr(plain, key) for key in _DECIMAL} else shown
+
+
+def _set_decimal(value: Any) -> None:
+    if value is None and "decimal" not in sys.modules:
+        return
+    import decimal
+
+    decimal.setcontext(decimal.Context(**value) if value else decimal.DefaultContext.copy())
+
+
 def _logging() -> Any:
     known = {"": logging.root, **logging.root.manager.loggerDict}
     found = {
@@ -190,17 +215,23 @@ def _shell(shell: Any) -> dict[str, Any]:
     }
     plain = shell.display_formatter.formatters["text/plain"]
     return {
-        "extensions": sorted(shell.extension_manager.loaded),
         "magics": magics,
         "floats": plain.float_format,
         "pretty": plain.pprint,
         "shown": shell.ast_node_interactivity,
+        "compiler": getattr(shell.compile, "flags", None),
         "tracebacks": shell.InteractiveTB.mode,
         "callbacks": _callbacks(shell),
         "transformers": [repr(type(each)) for each in shell.ast_transformers],
         "formatters": _formatters(shell),
         "figures": _figure_formats(),
     }
+
+
+def _load_extensions(shell: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in shell.extension_manager.loaded:
+            shell.extension_manager.load_extension(name)
 
 
 def _callbacks(shell: Any) -> list[str]:

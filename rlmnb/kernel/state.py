@@ -133,7 +133,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         ):
             # Made of a buffer, an array would not own its memory, which a program can see.
             return value.__reduce__()
-        return super().reducer_override(value)
+        reduced = super().reducer_override(value)
+        if isinstance(value, type) and isinstance(reduced, tuple) and len(reduced) == 6:
+            reduced[2][0]["__qualname__"] = value.__qualname__  # cloudpickle leaves it out
+        return reduced
 
     def _is_ours(self, value: types.FunctionType) -> bool:
         """Tell whether a function is to live on with live globals: the notebook's, a module's."""

@@ -8,6 +8,7 @@ variables that could have been touched are looked at again.
 from __future__ import annotations
 
 import hashlib
+import linecache
 import os
 import pickle
 import sys
@@ -62,6 +63,7 @@ class Group:
     holds: frozenset[str] = frozenset()
     # The digest of its pickle, where that is enough to see that nothing changed.
     quick: bytes | None = None
+    custom: bool = False
     object: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class Group:
             "own": self.own,
             "refs": sorted(self.refs),
             **({"holds": sorted(self.holds)} if self.holds else {}),
+            **({"custom": True} if self.custom else {}),
             "object": self.object,
             "problem": self.problem,
         }
@@ -191,12 +194,7 @@ class Tracker:
         for name in set_anew & set(reads):
             del reads[name]
         versions = self._refresh(changed & set(now), set_anew & set(now))
-        for version in versions:
-            # A new version holds the values of all its members, whoever set them: it is right
-            # only while those of the groups that went into it are what they were.
-            for name in version.names:
-                if name in look.bindings and name in old and name not in set_anew:
-                    reads["~" + name] = old[name].digest
+        reads |= self._reads_behind(versions, look, now, old, set_anew)
         self._note_patches(look)
         hidden_values = self.hidden.values()
         hidden_now = self.hidden.digests(hidden_values)
@@ -222,6 +220,29 @@ class Tracker:
             "failed": failed,
             **self.watch.report(),
         }
+
+    @staticmethod
+    def _reads_behind(
+        versions: list[Group],
+        look: _Look,
+        now: dict[str, int],
+        old: dict[str, Group],
+        set_anew: frozenset[str],
+    ) -> dict[str, str]:
+        """Return what new versions were made of besides what the code has read.
+
+        A version holds the values of all its members, whoever set them: it is right only while
+        those of the groups that went into it are what they were.
+        """
+        reads = {}
+        for name in (name for version in versions for name in version.names):
+            if name in look.bindings and name in old and name not in set_anew:
+                reads["~" + name] = old[name].digest
+                # It holds by value now what it held by a name that means another thing.
+                for held in old[name].holds:
+                    if held in old and look.bindings.get(held) != now.get(held):
+                        reads["~" + held] = old[held].digest
+        return reads
 
     @staticmethod
     def _reads_history(look: _Look) -> bool:
@@ -362,6 +383,7 @@ class Tracker:
             problem=walk.problem or problem,
             ids=frozenset(walk.ids),
             holds=frozenset(walk.held),
+            custom=walk.custom,
             quick=(
                 _quick_digest([self.namespace[name] for name in members])
                 if walk.plain and len(walk.ids) > _MANY and walk.problem is None
@@ -503,8 +525,17 @@ class Tracker:
 
     # restoring
 
-    def restore(self, wanted: list[dict[str, Any]], absent: list[str]) -> list[str]:
-        """Bring variables to the versions wanted; return the digests that could not be had."""
+    def restore(
+        self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
+    ) -> list[str]:
+        """Bring variables to the versions wanted; return the digests that could not be had.
+
+        `sources` is the code of the cells that made them, by the name it was compiled under, for
+        whoever shows a line of it: tracebacks, warnings, `inspect`.
+        """
+        for file, source in sources.items():
+            lines = [line + "\n" for line in source.splitlines()]
+            linecache.cache[file] = (len(source), None, lines, file)
         for name in absent:
             self.namespace.pop(name, None)
             self.groups.pop(name, None)
@@ -525,7 +556,8 @@ class Tracker:
             except (RlmnbError, Exception):  # noqa: BLE001 - unpickling runs the user's code
                 failed.append(version["digest"])
 
-        for version in wanted:
+        # Where modules are found comes first, then modules, then what is made of them.
+        for version in sorted(wanted, key=_rank):
             if version["digest"] in waiting:
                 bring(version)
         return failed
@@ -555,6 +587,10 @@ class Tracker:
             for other in self.groups.pop(name).names if name in self.groups else ():
                 self.groups.pop(other, None)
         self.namespace.update(values)
+        if version.get("custom") and self._walk(names).digest() != version["digest"]:
+            for name in names:
+                self.namespace.pop(name, None)
+            raise ObjectError(f"{', '.join(names)} came back as something else")
         group = Group(
             names=names,
             digest=version["digest"],
@@ -574,6 +610,11 @@ def _quick_digest(values: list[Any]) -> bytes | None:
         return hashlib.sha256(pickle.dumps(values, protocol=5)).digest()
     except Exception:  # noqa: BLE001 - then it is walked
         return None
+
+
+def _rank(version: dict[str, Any]) -> int:
+    name = version["names"][0]
+    return 2 if name[:1] != "$" else 1 if name.startswith(PREFIX) else 0
 
 
 def _pseudo_version(name: str, digest: str) -> dict[str, Any]:

@@ -119,14 +119,18 @@ class Watch:
         ask.__doc__ = real.__doc__
         return ask
 
+    def _is_passing(self, name: str) -> bool:
+        within = name + os.sep
+        return within.startswith(self._passing) and not within.startswith(self._start)
+
     def _note_asked(self, path: Any, kind: str) -> None:
         if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
-        if name is not None and not name.startswith(self._made or "\0"):
-            passing = name.startswith(self._passing) and not name.startswith(self._start)
-            if not passing and name not in self.written:
-                self.asked.setdefault(name, kind)
+        if name is None or name in self.written or self._is_passing(name):
+            return
+        if not name.startswith(self._made or "\0"):
+            self.asked.setdefault(name, kind)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self._on or getattr(self._quiet, "now", False):
@@ -204,7 +208,7 @@ class Watch:
 
     def _listing(self, path: Any) -> None:
         name = self.mine(path if path is not None else ".")
-        if name is not None and name not in self.listed:
+        if name is not None and name not in self.listed and not self._is_passing(name):
             self.listed[name] = listing(name)
 
     def note(self, path: str) -> None:

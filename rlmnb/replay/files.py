@@ -32,6 +32,10 @@ class Versions:
         for path, version in written.items():
             self._known.setdefault(path, set()).add(version["hash"])
 
+    def touch(self, written: Iterable[str]) -> None:
+        """Take down that a cell has written files again, out of its turn."""
+        self._moved.update(written)
+
     def put(self, due: Mapping[str, str], paths: Iterable[str]) -> bool:
         """Bring files to the versions that are due; tell whether any was not there."""
         changed = [path for path in paths if path in due and self._put(path, due[path])]

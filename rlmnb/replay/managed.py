@@ -103,9 +103,11 @@ class ManagedKernel:
             return None
         return dict(self._client.nb.metadata.widgets)
 
-    async def restore(self, wanted: list[dict[str, Any]], absent: list[str]) -> list[str]:
+    async def restore(
+        self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
+    ) -> list[str]:
         """Bring variables to these versions; return the digests that could not be had."""
-        request = json.dumps({"wanted": wanted, "absent": absent})
+        request = json.dumps({"wanted": wanted, "absent": absent, "sources": sources})
         call = f"get_ipython().kernel.restore_state({request!r})"
         client = self._client.kc
         assert client is not None

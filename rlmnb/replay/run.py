@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rlmnb.digest import MISSING
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     Changing,
@@ -314,7 +315,10 @@ class _Replay:
         """Bring the files a cell may touch to what the cells above it leave."""
         names = self._names(cell)
         strings = names.strings if names is not None else ()
-        self._versions.put(env.files, named_by(cell, strings, self._cwd))
+        # What the cell itself made was not there when it began.
+        before = (cell.run or {}).get("before", {})
+        due = {path: was for path, was in before.items() if was == MISSING} | env.files
+        self._versions.put(due, named_by(cell, strings, self._cwd))
 
     def _last_written(self) -> dict[str, str]:
         """Return what cells that were not reached have left of each file."""
@@ -371,7 +375,7 @@ class _Replay:
             ]
             if not missing and not absent:
                 return
-            failed = await self._kernel.restore(missing, absent)
+            failed = await self._kernel.restore(missing, absent, self._sources(missing, env))
             for name in absent:
                 self._held.pop(name, None)
             for version in missing:
@@ -404,6 +408,16 @@ class _Replay:
         """Return the names whose old values went into what a cell left when it last ran."""
         run = self._runs.get(cell.cell_id) or {}
         return {name[1:] for name in run.get("reads", ()) if name.startswith("~")}
+
+    def _sources(self, versions: list[Version], env: Environment) -> dict[str, str]:
+        """Return the code of the cells that made these, by the name it was compiled under."""
+        found = {}
+        for version in versions:
+            producer = env.producers.get(version["names"][0], "")
+            file = self._runs.get(producer, {}).get("file")
+            if file:
+                found[str(file)] = self._cells[self._order[producer]].source
+        return found
 
     @staticmethod
     def _holders(missing: list[Version], due: Iterable[Version | Changing]) -> list[Version]:
@@ -458,9 +472,10 @@ class _Replay:
             self._report.executed.append(cell.cell_id)
         if cell.cell_id in self._report.reused:
             self._report.reused.remove(cell.cell_id)
-        if trace is None:
+        if trace is None or "problem" in trace:
             return
         self._hold(trace)
+        self._versions.touch(trace["files_written"])
         known = {
             tuple(version["names"]): version
             for version in self._runs.get(cell.cell_id, {}).get("writes", ())
