@@ -380,7 +380,7 @@ class Walk:
         self._tell(b"class", value.__qualname__.encode())
         self._value(value.__bases__)
         self._value(type(value) if type(value) is not type else None)
-        if "__slots__" in vars(value):
+        if "__slots__" in vars(value) and not hasattr(value, "_fields"):
             self.problem = self.problem or "a class with slots"  # they do not survive a pickle
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())

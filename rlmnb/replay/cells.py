@@ -58,9 +58,19 @@ def _listing(path: str, without: frozenset[str]) -> list[str] | str:
 
 
 def files_now(cells: list[CodeCell]) -> Files:
-    """Return the view of the disk that freshness is judged by."""
+    """Return the view of the disk that freshness is judged by: as it is when first looked at.
+
+    What a replay itself does to files is told by the cells it runs, not by the disk.
+    """
     writers, written = last_writes(cells)
-    return Files(_file_now, _listing, kind_of, PYTHON, writers, written, makers(cells))
+    seen: dict[str, str] = {}
+
+    def now(path: str, recorded: Any) -> str:
+        if path not in seen:
+            seen[path] = _file_now(path, recorded)
+        return seen[path]
+
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells))
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from rlmnb.graph.traces import (
     Changing,
     CodeCell,
     Environment,
+    Files,
     Run,
     Version,
     causes_of,
@@ -81,13 +82,14 @@ def replay(
     cells = code_cells(session)
     start = starting_environment(session)
     report = Report()
-    if not force and not survey(cells, files_now(cells), start):
+    files = files_now(cells)
+    if not force and not survey(cells, files, start):
         report.reused = [cell.cell_id for cell in cells]
     else:
         with Recorder(session) as recorder:
             wishes = Wishes(force, fail_fast, timeout, tell or (lambda *_: None))
             runner = _Replay(session, cells, report, recorder, wishes)
-            asyncio.run(runner.go(start))
+            asyncio.run(runner.go(start, files))
     report.seconds = time.perf_counter() - began
     return report
 
@@ -138,7 +140,6 @@ class _Replay:
         self._transform: Callable[[str], str] = TransformerManager().transform_cell  # type: ignore[no-untyped-call]
         self._wishes = wishes
         self._versions = Versions(cells, session.place.objects)
-        self._files = files_now(cells)
         self._runs: dict[str, Run] = {}
         self._held: dict[str, str] = {}
         self._blocked: dict[str, str] = {}
@@ -148,9 +149,10 @@ class _Replay:
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
 
-    async def go(self, start: Environment) -> None:
+    async def go(self, start: Environment, files: Files) -> None:
         """Start the kernel and go down the notebook."""
         self._start = start
+        self._files = files
         self._env = start.copy()
         from rlmnb.replay.managed import as_nodes, managed_kernel
 
@@ -296,6 +298,7 @@ class _Replay:
         }
         self._hold(run)
         self._versions.know(run["files_written"])
+        self._versions.touch(run["files_written"])
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
         self._env.show(cell.cell_id, run)

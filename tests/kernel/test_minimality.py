@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
-from pathlib import Path
-
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from rlmnb import Session
-from rlmnb.replay.cells import stale_cells
-from rlmnb.replay.run import replay
-
-
-@dataclass
-class Case:
-    """A notebook, a change, and the numbers of the cells that must run because of it."""
-
-    cells: list[str]
-    runs: list[int]
-    edit: dict[int, str] = field(default_factory=dict)
-    files: dict[str, str | None] = field(default_factory=dict)
-    start: dict[str, str] = field(default_factory=dict)
-    tags: dict[int, str] = field(default_factory=dict)
-    delete: int | None = None
-    again: list[int] = field(default_factory=list)
-
+from tests.kernel.replaying import Case, check
 
 COUNTER = (
     "def make():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n"
@@ -404,61 +381,7 @@ CASES = {
 }
 
 
-def put(files: dict[str, str | None]) -> None:
-    for name, content in files.items():
-        if content is None:
-            os.unlink(name)
-        else:
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).write_text(content)
-
-
-def shown(path: str) -> list[object]:
-    return [
-        [{key: each[key] for key in each if key != "execution_count"} for each in cell.outputs]
-        for cell in nbformat.read(path, 4).cells
-    ]
-
-
-def full_run(case: Case) -> list[object]:
-    """Run the notebook as it is now in a plain kernel, where nothing has happened yet."""
-    directory = Path("../full")
-    directory.mkdir()
-    notebook = nbformat.read("nb.ipynb", 4)
-    here = Path.cwd()
-    os.chdir(directory)
-    put({name: text for name, text in {**case.start, **case.files}.items() if text is not None})
-    NotebookClient(notebook, kernel_name="python3").execute()
-    nbformat.write(notebook, "nb.ipynb")
-    os.chdir(here)
-    return shown("../full/nb.ipynb")
-
-
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", CASES)
 def test_exactly_the_right_cells_run(name: str):
-    case = CASES[name]
-    put(dict(case.start))
-    cells = [nbformat.v4.new_code_cell(each, id=f"c{n}") for n, each in enumerate(case.cells)]
-    allowed = {n: tag for n, tag in case.tags.items() if tag == "raises-exception"}
-    for number, tag in allowed.items():
-        cells[number].metadata["tags"] = [tag]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), "nb.ipynb")
-    first = replay(Session.open("nb.ipynb"))
-    assert first.executed == [f"c{n}" for n in range(len(cells))]
-    assert first.errors == {}
-    notebook = nbformat.read("nb.ipynb", 4)
-    for number, tag in case.tags.items():
-        notebook.cells[number].metadata["tags"] = [tag]
-    for number, source in case.edit.items():
-        notebook.cells[number].source = source
-    if case.delete is not None:
-        del notebook.cells[case.delete]
-    nbformat.write(notebook, "nb.ipynb")
-    put(case.files)
-    second = replay(Session.open("nb.ipynb"))
-    assert second.executed == [f"c{n}" for n in case.runs], second.causes
-    if "rlmnb:pinned" not in case.tags.values():
-        assert shown("nb.ipynb") == full_run(case)
-    left = stale_cells(Session.open("nb.ipynb"))
-    assert sorted(left) == [f"c{n}" for n in case.again], left
+    check(CASES[name])

@@ -1,0 +1,341 @@
+"""What a replay leaves is what a full run leaves, in the corners where that is hard."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.replaying import Case, check
+
+MANAGER = """from contextlib import contextmanager
+@contextmanager
+def around():
+    print('in', k)
+    yield
+    print('out')"""
+CACHED = "from functools import lru_cache\n@lru_cache\ndef f(x): return x + k"
+DISPATCH = "from functools import singledispatch\n@singledispatch\ndef f(x): return 'any'"
+SLOTS = "class S:\n    __slots__ = ('x',)"
+TRY_SLOT = "s = S()\ntry:\n    s.z = 1\nexcept AttributeError:\n    print('no', k)"
+NODE = """class Node:
+    def __init__(self, below):
+        self.below = set(below)
+layer = []
+for _ in range(12):
+    layer = [Node(layer) for _ in range(3)]"""
+QUIET = """class Quiet:
+    def __reduce_ex__(self, protocol):
+        print('looked at')
+        raise ValueError('not to be stored')
+q = Quiet()"""
+LINKED = """class Link:
+    def __init__(self, after):
+        self.after = after
+first = None
+for _ in range(3000):
+    first = Link(first)"""
+COUNTING = "class A:\n    def __del__(self): print('gone')\na = A()"
+LATE = "def g(): return f()"
+SUBCLASS = "class B(A):\n    def hook(cls):\n        log.append(k)"
+HOOKED = "class A:\n    def __init_subclass__(cls):\n        cls.hook(cls)"
+
+CASES = {
+    "two data classes": Case(
+        [
+            "from dataclasses import dataclass",
+            "@dataclass\nclass A:\n    x: int",
+            "@dataclass\nclass B:\n    x: int",
+            "print(A(1), B(2))",
+        ],
+        [3],
+        {3: "print(A(3), B(2))"},
+    ),
+    "a named tuple": Case(
+        [
+            "from collections import namedtuple\nP = namedtuple('P', 'a b')",
+            "p = P(1, 2)",
+            "print(p)",
+        ],
+        [2],
+        {2: "print(p.b)"},
+    ),
+    "the body of a context manager": Case(
+        ["k = 1", MANAGER, "with around(): pass"], [1, 2], {1: MANAGER.replace("'in'", "'IN'")}
+    ),
+    "a global that a context manager reads": Case(
+        ["k = 1", MANAGER, "with around(): pass"], [0, 1, 2], {0: "k = 2"}
+    ),
+    "a global that a cached function reads": Case(
+        ["k = 1", CACHED, "print(f(1))", "print(f.cache_info().currsize)"], None, {0: "k = 2"}
+    ),
+    "what is in a cache": Case(
+        ["k = 1", CACHED, "f(1); f(2);", "print(f.cache_info())"],
+        [2, 3],
+        {3: "print(f.cache_info().currsize)"},
+    ),
+    "a function for each type": Case(
+        [DISPATCH, "@f.register\ndef _(x: int): return 'int'", "print(f(1), f('a'))"],
+        None,
+        {1: "@f.register\ndef _(x: str): return 'str'"},
+    ),
+    "an instance of a class that was defined again": Case(
+        ["class P: n = 1", "p = P()", "class P: n = 2", "print(p.n, P().n, isinstance(p, P))"],
+        None,
+        {3: "print(p.n, P().n, isinstance(p, P), 1)"},
+    ),
+    "the first of two classes of one name": Case(
+        ["class P: n = 1", "p = P()", "class P: n = 2", "print(p.n, P().n)"],
+        [0, 1, 2, 3],
+        {0: "class P: n = 7"},
+    ),
+    "a function in a list, then another of its name": Case(
+        ["def f(): return 1", "fs = [f]", "def f(): return 2", "print(fs[0](), f())"],
+        [0, 1, 2, 3],
+        {0: "def f(): return 10"},
+    ),
+    "a function whose default changes, held elsewhere": Case(
+        [
+            "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)",
+            "g = [f]",
+            "r = f(1)",
+            "print(g[0](0), f(0))",
+        ],
+        None,
+        {1: "g = [f, 1]"},
+    ),
+    "a class made in a function": Case(
+        [
+            "def make(n):\n    class L: v = n\n    return L",
+            "A = make(1)",
+            "a = A()",
+            "A.v = 5",
+            "print(a.v, type(a) is A)",
+        ],
+        [3, 4],
+        {3: "A.v = 6"},
+    ),
+    "slots": Case([SLOTS, "k = 1", TRY_SLOT], None, {1: "k = 2"}),
+    "keys that look at a dict": Case(
+        ["d = {'a': 1}", "k = d.keys()", "d['b'] = 2", "print(list(k))"], None, {2: "d['c'] = 2"}
+    ),
+    "a generator over a list": Case(
+        ["l = [1]", "g = (x for x in l)", "l.append(2)", "print(list(g))"], None, {2: "l.append(3)"}
+    ),
+    "a generator that reads a global": Case(
+        ["k = 1", "g = (x * k for x in range(3))", "print(list(g))"], None, {0: "k = 5"}
+    ),
+    "a weak reference": Case(
+        [
+            "class O: n = 0",
+            "o = O()",
+            "import weakref\nw = weakref.ref(o)",
+            "o.n = 1",
+            "print(w().n)",
+        ],
+        None,
+        {3: "o.n = 2"},
+    ),
+    "memory that is looked at": Case(
+        ["b = bytearray(b'abc')", "m = memoryview(b)", "m[0] = 120", "print(b)"],
+        None,
+        {2: "m[0] = 121"},
+    ),
+    "a long chain of objects": Case(
+        [LINKED, "k = 1", "print(first.after is not None, k)"], None, {1: "k = 2"}
+    ),
+    "objects with sets of each other": Case(
+        [NODE, "k = 1", "print(len(layer), k)"], [1, 2], {1: "k = 2"}
+    ),
+    "tuples that are shared": Case(
+        ["t = ()\nfor _ in range(40):\n    t = (t, t)", "k = 1", "print(len(t), k)"],
+        [1, 2],
+        {1: "k = 2"},
+    ),
+    "looking is not seen": Case([QUIET, "k = 1", "print(k, type(q).__name__)"], None, {1: "k = 2"}),
+    "what is let go is gone at once": Case(
+        [COUNTING, "k = 1", "del a\nprint('after', k)"], None, {1: "k = 2"}
+    ),
+    "a file that is written twice": Case(
+        [
+            "_ = open('o.txt', 'w').write('one')",
+            "t = open('o.txt').read()\nprint(t)",
+            "_ = open('o.txt', 'w').write('two')",
+            "print(open('o.txt').read())",
+        ],
+        [1],
+        {1: "t = open('o.txt').read() * 2\nprint(t)"},
+    ),
+    "a file that is added to": Case(
+        [
+            "_ = open('o.txt', 'w').write('a')",
+            "_ = open('o.txt', 'a').write('b')",
+            "print(open('o.txt').read())",
+        ],
+        [1, 2],
+        {1: "_ = open('o.txt', 'a').write('c')"},
+    ),
+    "a file that is removed later": Case(
+        [
+            "_ = open('o.txt', 'w').write('a')",
+            "print(open('o.txt').read())",
+            "import os\nos.remove('o.txt')",
+        ],
+        [1],
+        {1: "print(open('o.txt').read() * 2)"},
+    ),
+    "a file whose name is computed": Case(
+        [
+            "name = 'o' + str(1)\n_ = open(name, 'w').write('one')",
+            "print(open(name).read())",
+            "_ = open(name, 'w').write('two')",
+        ],
+        [1],
+        {1: "print(open(name).read() * 2)"},
+    ),
+    "a file that stays open": Case(
+        ["h = open('o.txt', 'w')", "_ = h.write('a')", "h.close()", "print(open('o.txt').read())"],
+        None,
+        {1: "_ = h.write('b')"},
+    ),
+    "a directory that a later cell adds to": Case(
+        [
+            "import os\nos.makedirs('d')\nprint(os.listdir('d'))",
+            "k = 1",
+            "_ = open('d/x', 'w').write(str(k))",
+        ],
+        [1, 2],
+        {1: "k = 2"},
+    ),
+    "files that are read by threads": Case(
+        [
+            "from concurrent.futures import ThreadPoolExecutor",
+            "def size(n):\n    return len(open(f'f{n}').read())",
+            "with ThreadPoolExecutor(8) as pool:\n    print(list(pool.map(size, range(20))))",
+        ],
+        [2],
+        start={f"f{n}": "x" * n for n in range(20)},
+        files={"f13": "y"},
+    ),
+    "a function that runs only because another calls it": Case(
+        ["k = 1", LATE, "def f(): return k\nprint(g())"], [0, 2], {0: "k = 2"}
+    ),
+    "a method that the base class calls": Case(
+        ["log = []", "k = 1", HOOKED, SUBCLASS, "print(log)"], [1, 3, 4], {1: "k = 2"}
+    ),
+    "a block that may end early": Case(
+        [
+            "from contextlib import suppress\nk = 0",
+            "y = 1",
+            "with suppress(ZeroDivisionError):\n    1 / k\n    y = 2",
+            "print(y)",
+        ],
+        [1, 2, 3],
+        {1: "y = 5"},
+    ),
+    "an assignment that may not happen": Case(
+        ["k = 0", "y = 1", "k and (y := 2);", "print(y)"], None, {1: "y = 7"}
+    ),
+    "all names of a module, one of them equal": Case(
+        ["value = 7", "from helper import *", "print(value)"],
+        [0],
+        {0: "value = 8"},
+        start={"helper.py": "value = 7\n"},
+    ),
+    "a name in a query": Case(
+        [
+            "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})",
+            "k = 1",
+            "print(df.query('a > @k'))",
+        ],
+        [1, 2],
+        {1: "k = 2"},
+    ),
+    "a column taken from a frame": Case(
+        [
+            "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})",
+            "s = df['a']",
+            "print(s.sum())",
+        ],
+        [2],
+        {2: "print(s.max())"},
+    ),
+    "a class that is found by pickle": Case(
+        [
+            "import pickle\nclass P: n = 1",
+            "data = pickle.dumps(P())",
+            "print(pickle.loads(data).n)",
+        ],
+        [2],
+        {2: "print(pickle.loads(data).n + 1)"},
+    ),
+    "a builtin of the same name from elsewhere": Case(
+        ["from math import sqrt", "print(sqrt(4))"], [0, 1], {0: "from cmath import sqrt"}
+    ),
+    "a semicolon": Case(["x = 5", "x"], [1], {1: "x;"}),
+    "the output before last": Case(["5", "6", "print(_)"], [0, 1, 2], {1: "7"}),
+    "an underscore of one's own": Case(
+        ["x = 1", "y = 2", "for _ in range(2): print(y)"], [0], {0: "x = 3"}
+    ),
+    "a name that is set before it is read": Case(
+        ["i = 1", "i = 2\nprint(i)", "x = 5"], [0], {0: "i = 9"}
+    ),
+    "a variable called open": Case(
+        ["open, close = 1.0, 1.5", "print(open, close)"], [1], {1: "print(open + close)"}
+    ),
+    "the mask of an array": Case(
+        ["import numpy as np\nm = np.ma.array([1, 2, 3])", "m[0] = np.ma.masked", "print(m)"],
+        [1, 2],
+        {1: "m[1] = np.ma.masked"},
+    ),
+    "an array that owns its memory": Case(
+        ["import numpy as np\na = np.arange(4)", "print(a.base is None)"], [1], {1: "print(a.base)"}
+    ),
+    "the source of a function": Case(
+        ["def f():\n    return 1", "import inspect\nprint(inspect.getsource(f))"],
+        [1],
+        {1: "import inspect\nprint(inspect.getsource(f), 1)"},
+    ),
+    "how decimals are rounded": Case(
+        ["import decimal\ndecimal.getcontext().prec = 4", "x = 3", "print(decimal.Decimal(2) / x)"],
+        [1, 2],
+        {1: "x = 7"},
+    ),
+    "a kept exception": Case(
+        ["try:\n    1 / 0\nexcept Exception as e:\n    kept = e", "k = 1", "print(repr(kept), k)"],
+        None,
+        {1: "k = 2"},
+    ),
+    "names from the future": Case(
+        ["from __future__ import annotations", "def f(x: Unknown): return x", "print(f(1))"],
+        None,
+        {1: "def f(x: Unknown): return x + 1"},
+    ),
+    "a list of many dicts": Case(
+        [
+            "l = [{'n': i} for i in range(3000)]",
+            "k = 1",
+            "print(len(l) + k)",
+            "l[7]['n'] = 1",
+            "print(l[7])",
+        ],
+        [1, 2],
+        {1: "k = 2"},
+    ),
+    "one of many dicts": Case(
+        ["l = [{'n': i} for i in range(3000)]", "l[7]['n'] = 1", "print(l[7])"],
+        [1, 2],
+        {1: "l[7]['n'] = 2"},
+    ),
+    "a module of the standard library's name": Case(
+        ["x = 1", "print(x)"], [0, 1], {0: "x = 2"}, start={"random.py": "raise SystemExit"}
+    ),
+    "a key that is no name": Case(
+        ["globals()[5] = 1\nx = 1", "print(x)"], None, {1: "print(x, 1)"}
+    ),
+    "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
+}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", CASES)
+def test_a_replay_leaves_what_a_full_run_leaves(name: str):
+    check(CASES[name])
