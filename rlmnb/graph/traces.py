@@ -53,11 +53,17 @@ class Environment:
     files: dict[str, str] = field(default_factory=dict)
     # Displays by their id, each with the cell that shows it anew.
     displays: dict[str, str] = field(default_factory=dict)
+    # Which of the names are state that every cell reads.
+    ambient: set[str] = field(default_factory=set)
 
     def copy(self) -> Environment:
         """Return one that can go another way from here."""
         return Environment(
-            dict(self.names), dict(self.producers), dict(self.files), dict(self.displays)
+            dict(self.names),
+            dict(self.producers),
+            dict(self.files),
+            dict(self.displays),
+            set(self.ambient),
         )
 
     def own(self, name: str) -> str | Changing:
@@ -94,6 +100,8 @@ class Environment:
             for name in version["names"]:
                 self.names[name] = version
                 self.producers[name] = cell_id
+                if is_ambient(name):
+                    self.ambient.add(name)
         for path, version in run["files_written"].items():
             self.files[path] = version["hash"]
 
@@ -118,6 +126,8 @@ class Environment:
         for name in may_write(cell):
             self.names[name] = Changing(cell.cell_id)
             self.producers[name] = cell.cell_id
+            if is_ambient(name):
+                self.ambient.add(name)
         self.show(cell.cell_id, cell.run)
 
     def show(self, cell_id: str, run: Run | None) -> None:
@@ -197,7 +207,7 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
 
 def _read_causes(run: Run, env: Environment) -> list[str]:
     causes = []
-    reads = {name: INITIAL for name in env.names if is_ambient(name)} | run["reads"]
+    reads = dict.fromkeys(env.ambient, INITIAL) | run["reads"] if env.ambient else run["reads"]
     for name, then in reads.items():
         now: str | Changing
         if name.startswith("&"):

@@ -7,6 +7,7 @@ unpickled.
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import hmac
@@ -133,6 +134,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         ):
             # Made of a buffer, an array would not own its memory, which a program can see.
             return value.__reduce__()
+        if isinstance(value, type) and value.__bases__ == (tuple,) and "_fields" in vars(value):
+            return _make_named_tuple, _named_tuple_parts(value)
         reduced = super().reducer_override(value)
         if isinstance(value, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             reduced[2][0]["__qualname__"] = value.__qualname__  # cloudpickle leaves it out
@@ -154,6 +157,26 @@ def _module_of(contents: dict[str, Any]) -> tuple[str, str] | None:
 
 def _make_cached(parameters: dict[str, Any], function: Any) -> Any:
     return functools.lru_cache(**parameters)(function)
+
+
+_NAMED_TUPLE = frozenset(vars(collections.namedtuple("_Empty", ()))) - {"__doc__"}
+
+
+def _named_tuple_parts(value: Any) -> tuple[Any, ...]:
+    """Take a named tuple's class apart: pickled as any other class, it would lose its slots."""
+    known = _NAMED_TUPLE | {*value._fields}
+    extra = {key: each for key, each in vars(value).items() if key not in known}
+    defaults = tuple(value._field_defaults.values())
+    return value.__name__, value._fields, defaults, {**extra, "__qualname__": value.__qualname__}
+
+
+def _make_named_tuple(
+    name: str, fields: tuple[str, ...], defaults: tuple[Any, ...], extra: dict[str, Any]
+) -> Any:
+    made: Any = collections.namedtuple(name, fields, defaults=defaults, module="__main__")
+    for key, value in extra.items():
+        setattr(made, key, value)
+    return made
 
 
 class _Unpickler(pickle.Unpickler):

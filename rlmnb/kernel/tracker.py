@@ -110,6 +110,7 @@ class Tracker:
     def __post_init__(self) -> None:
         self._modules = Modules(lambda path: self.watch.mine(path) is not None)
         self._figures = INITIAL
+        self._now: dict[str, int] | None = None
         self._own = dict(self.namespace)
         self._run = os.urandom(6).hex()
         self._count = 0
@@ -149,7 +150,8 @@ class Tracker:
         self._look = _Look(
             reads=reads,
             opaque=opaque,
-            bindings=self.tracked(),
+            # Nobody but cells sets variables; what a thread did meanwhile is put to this cell.
+            bindings=self._now if self._now is not None else self.tracked(),
             hidden=self.hidden.digests(),
             modules=frozenset(sys.modules),
             code=names,
@@ -181,7 +183,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
-        now = self.tracked()
+        now = self._now = self.tracked()
         reads = self._read_digests(look)
         changed = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
@@ -533,6 +535,7 @@ class Tracker:
         `sources` is the code of the cells that made them, by the name it was compiled under, for
         whoever shows a line of it: tracebacks, warnings, `inspect`.
         """
+        self._now = None
         for file, source in sources.items():
             lines = [line + "\n" for line in source.splitlines()]
             linecache.cache[file] = (len(source), None, lines, file)

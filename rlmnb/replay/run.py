@@ -83,13 +83,14 @@ def replay(
     start = starting_environment(session)
     report = Report()
     files = files_now(cells)
-    if not force and not survey(cells, files, start):
+    stale = survey(cells, files, start)
+    if not force and not stale:
         report.reused = [cell.cell_id for cell in cells]
     else:
         with Recorder(session) as recorder:
             wishes = Wishes(force, fail_fast, timeout, tell or (lambda *_: None))
             runner = _Replay(session, cells, report, recorder, wishes)
-            asyncio.run(runner.go(start, files))
+            asyncio.run(runner.go(start, files, frozenset(stale)))
     report.seconds = time.perf_counter() - began
     return report
 
@@ -145,11 +146,12 @@ class _Replay:
         self._blocked: dict[str, str] = {}
         # What the kernel calls a value that was made again, and what the records call it.
         self._alias: dict[str, str] = {}
+        self._code: dict[str, CodeNames | None] = {}
         self._unedited = unedited(cells)
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
 
-    async def go(self, start: Environment, files: Files) -> None:
+    async def go(self, start: Environment, files: Files, stale: frozenset[str]) -> None:
         """Start the kernel and go down the notebook."""
         self._start = start
         self._files = files
@@ -163,7 +165,7 @@ class _Replay:
             known = self._session.stored_state().get("session", {}).get("cwd")
             cwd = known if isinstance(known, str) and os.path.isdir(known) else os.getcwd()
         nodes = as_nodes(whole)
-        self._needed_by_history = self._above_history()
+        self._needed_by_history = self._above_history(stale)
         self._cwd = cwd
         async with managed_kernel(
             nodes, cwd=cwd, objects=place.objects, timeout=self._wishes.timeout
@@ -183,9 +185,8 @@ class _Replay:
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
 
-    def _above_history(self) -> frozenset[str]:
+    def _above_history(self, stale: frozenset[str]) -> frozenset[str]:
         """Return the cells above one that will run and looks at `_` or `Out`: all run, in order."""
-        stale = survey(self._cells, self._files, self._start)
         last = 0
         for at, cell in enumerate(self._cells):
             names = self._names(cell) if cell.cell_id in stale else None
@@ -234,7 +235,9 @@ class _Replay:
         self._env.apply(cell.cell_id, run)
 
     def _names(self, cell: CodeCell) -> CodeNames | None:
-        return code_names(cell.source, self._transform)
+        if cell.cell_id not in self._code:
+            self._code[cell.cell_id] = code_names(cell.source, self._transform)
+        return self._code[cell.cell_id]
 
     def _blocked_by(self, cell: CodeCell) -> str | None:
         if not self._blocked:
@@ -289,7 +292,7 @@ class _Replay:
         # What every cell reads is what a full run would have here, whatever this kernel has.
         trace["reads"] = {
             name: read for name, read in trace["reads"].items() if not is_ambient(name)
-        } | {name: self._env.own(name) for name in self._env.names if is_ambient(name)}
+        } | {name: self._env.own(name) for name in self._env.ambient}
         run = {
             **trace,
             "text": cell.source_hash,
@@ -355,7 +358,7 @@ class _Replay:
             names = self._names(cell)
             reads, opaque = self._closure(names, env) if names else (frozenset(), False)
             due = set(env.names) if opaque else {name for name in reads if name in env.names}
-            due |= {name for name in env.names if is_ambient(name) or name in CHANCE}
+            due |= env.ambient | {name for name in CHANCE if name in env.names}
             due |= {name for name in self._group_mates(cell) if name in env.names}
             missing = [
                 version

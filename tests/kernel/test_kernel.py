@@ -122,9 +122,12 @@ def test_input_is_asked_of_the_client(ours: Any) -> None:
     assert "answer" in reply["metadata"]["rlmnb"]["reads"]
 
 
+BUSY = "import time\ny = 2\nprint('begun', flush=True)\ntime.sleep(60)"
+
+
 def test_an_interrupt_ends_the_cell_and_nothing_else(ours: Any) -> None:
     run(ours, "x = 1")
-    message = ours.execute("import time\nprint('begun', flush=True)\ny = 2\ntime.sleep(60)")
+    message = ours.execute(BUSY, stop_on_error=False)
     while True:
         each = ours.get_iopub_msg(timeout=60)
         if each["msg_type"] == "stream" and each["parent_header"].get("msg_id") == message:

@@ -303,7 +303,7 @@ CASES = {
         {1: "x = 2"},
     ),
     "an extension that was loaded": Case(
-        ["%load_ext autoreload", "x = 1", "%autoreload 0\nprint(x)"], [0, 1, 2], {1: "x = 2"}
+        ["%load_ext autoreload", "x = 1", "%autoreload 0\nprint(x)"], [1, 2], {1: "x = 2"}
     ),
     "a magic of one's own": Case(
         [
