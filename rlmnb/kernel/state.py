@@ -159,7 +159,8 @@ def _make_cached(parameters: dict[str, Any], function: Any) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
-_NAMED_TUPLE = frozenset(vars(collections.namedtuple("_Empty", ()))) - {"__doc__"}
+_named_tuple: Any = collections.namedtuple  # noqa: PYI024 - made at run time, of any fields
+_NAMED_TUPLE = frozenset(vars(_named_tuple("_Empty", ()))) - {"__doc__"}
 
 
 def _named_tuple_parts(value: Any) -> tuple[Any, ...]:
@@ -173,7 +174,7 @@ def _named_tuple_parts(value: Any) -> tuple[Any, ...]:
 def _make_named_tuple(
     name: str, fields: tuple[str, ...], defaults: tuple[Any, ...], extra: dict[str, Any]
 ) -> Any:
-    made: Any = collections.namedtuple(name, fields, defaults=defaults, module="__main__")
+    made = _named_tuple(name, fields, defaults=defaults or None, module="__main__")
     for key, value in extra.items():
         setattr(made, key, value)
     return made
