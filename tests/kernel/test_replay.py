@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -319,3 +322,42 @@ def test_variables_over_the_limit_are_made_again_and_not_stored(
     edit(1, "small = 3")
     monkeypatch.setenv("RLMNB_LARGEST_STATE", "10000000")
     assert replay(Session.open("nb.ipynb")).executed == ["c0", "c1", "c2"]
+
+
+def kernels_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Return the processes that a replay has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        return [int(pid) for pid in children.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+@pytest.mark.parametrize("victim", ["replay", "kernel"])
+def test_a_kill_at_any_moment_loses_no_finished_cell(victim: str, run_json) -> None:
+    chance = random.Random(victim)
+    sources = ["import time\nx = 0", *["x += 1\ntime.sleep(0.05)\nprint(x)"] * 10]
+    finished: set[str] = set()
+    write(*sources)
+    for _ in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rlmnb", "replay", "nb.ipynb", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.uniform(0.2, 2.5))
+        pids = [process.pid] if victim == "replay" else kernels_of(process)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        nbformat.validate(nbformat.read("nb.ipynb", 4))
+        fresh = set(run_json("status", "nb.ipynb")["fresh"])
+        assert finished <= fresh
+        finished = fresh
+    assert run_json("replay", "nb.ipynb")["failed"] == []
+    assert texts() == ["", *(f"{n}\n" for n in range(1, 11))]
+    assert run_json("verify", "nb.ipynb")["ok"]
+    left = [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("rlmnb-kernel-")]
+    assert left == []
