@@ -67,7 +67,7 @@ class RlmnbKernel(IPythonKernel):
                 self._trace = followed
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
-                self._tracker.groups.clear()
+                self._tracker.groups.known.clear()
 
     def _finish(self, *, failed: bool) -> None:
         self._trace = self.tracker.after(failed=failed)

@@ -1,0 +1,107 @@
+"""Bringing variables, modules and hidden state back to versions they were in."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rlmnb.errors import ObjectError, RlmnbError
+from rlmnb.kernel.groups import Group, Groups
+from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.modules import PREFIX
+
+
+@dataclass
+class Restoring:
+    """Puts stored versions back into a namespace."""
+
+    groups: Groups
+    hidden: Hidden
+
+    def restore(
+        self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
+    ) -> list[str]:
+        """Bring variables to the versions wanted; return the digests that could not be had.
+
+        `sources` is the code of the cells that made them, by the name it was compiled under, for
+        whoever shows a line of it: tracebacks, warnings, `inspect`.
+        """
+        for file, source in sources.items():
+            lines = [line + "\n" for line in source.splitlines()]
+            linecache.cache[file] = (len(source), None, lines, file)
+        for name in absent:
+            self.groups.namespace.pop(name, None)
+            self.groups.known.pop(name, None)
+        waiting = {version["digest"]: version for version in wanted}
+        failed: list[str] = []
+        by_name = {name: version for version in wanted for name in version["names"]}
+
+        def find(name: str) -> Any:
+            version = by_name.get(name)
+            if version is not None and version["digest"] in waiting:
+                bring(version)
+            return self.groups.namespace[name]
+
+        def bring(version: dict[str, Any]) -> None:
+            waiting.pop(version["digest"], None)
+            try:
+                self._bring(version, find)
+            except (RlmnbError, Exception):  # noqa: BLE001 - unpickling runs the user's code
+                failed.append(version["digest"])
+
+        # Where modules are found comes first, then modules, then what is made of them.
+        for version in sorted(wanted, key=_rank):
+            if version["digest"] in waiting:
+                bring(version)
+        return failed
+
+    def _bring(self, version: dict[str, Any], find: Callable[[str], Any]) -> None:
+        names = tuple(version["names"])
+        assert self.groups.store is not None
+        if names[0].startswith(PREFIX):
+            module = names[0].removeprefix(PREFIX)
+            data = version["object"] and self.groups.store.load(
+                self.groups.namespace, version["object"], find
+            )
+            if not self.groups.modules.put(module, data or None, version["digest"]):
+                raise ObjectError(f"{module} cannot be brought to the state it was in")
+            return
+        if names[0].startswith("$"):
+            value = None
+            if version["object"]:
+                value = self.groups.store.load({}, version["object"], find)[names[0]]
+            self.hidden.restore(names[0], value)
+            return
+        values = (
+            dict(zip(names, [version["value"]], strict=True))
+            if "value" in version
+            else self.groups.store.load(self.groups.namespace, version["object"], find)
+        )
+        values = {name: values[name] for name in names}
+        for name in names:
+            for other in self.groups.known.pop(name).names if name in self.groups.known else ():
+                self.groups.known.pop(other, None)
+        self.groups.namespace.update(values)
+        if version.get("custom") and self.groups.walk(names).digest() != version["digest"]:
+            for name in names:
+                self.groups.namespace.pop(name, None)
+            raise ObjectError(f"{', '.join(names)} came back as something else")
+        group = Group(
+            names=names,
+            digest=version["digest"],
+            own=version["own"],
+            refs=frozenset(version["refs"]),
+            problem=None,
+            ids=None,
+            holds=frozenset(version.get("holds", ())),
+            object=version["object"],
+        )
+        for name in names:
+            self.groups.known[name] = group
+
+
+def _rank(version: dict[str, Any]) -> int:
+    name = version["names"][0]
+    return 2 if name[:1] != "$" else 1 if name.startswith(PREFIX) else 0
