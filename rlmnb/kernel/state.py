@@ -127,11 +127,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _make_cached, (value.cache_parameters(), value.__wrapped__)
         if kind is types.MappingProxyType:
             return types.MappingProxyType, (gc.get_referents(value)[0],)
-        if (
-            kind.__module__ == "numpy"
-            and kind.__name__ == "ndarray"
-            and value.nbytes < _SMALL_ARRAY
-        ):
+        if kind.__module__ == "numpy" and kind.__name__ == "ndarray" and _is_small_owner(value):
             # Made of a buffer, an array would not own its memory, which a program can see.
             return value.__reduce__()
         if isinstance(value, type) and value.__bases__ == (tuple,) and "_fields" in vars(value):
@@ -146,6 +142,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if value.__globals__ is self._namespace:
             return True
         return importable_name(value) is None and _module_of(value.__globals__) is not None
+
+
+def _is_small_owner(array: Any) -> bool:
+    return array.base is None and array.nbytes < _SMALL_ARRAY
 
 
 def _module_of(contents: dict[str, Any]) -> tuple[str, str] | None:
