@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,9 @@ class RlmnbKernel(IPythonKernel):
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell between two looks at what it may touch."""
+        if threading.current_thread() is not threading.main_thread():
+            # A subshell runs beside the main cell; whose change is whose could not be told.
+            return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._trace = None
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 from rlmnb import Session
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
+from tests.conftest import comparable
 
 
 @dataclass
@@ -47,14 +48,10 @@ def shown(path: str) -> list[object]:
     return [
         json.loads(
             # The name of a temporary file, which has the number of the process in it.
-            re.sub(r"ipykernel_\d+", "ipykernel", json.dumps(without_counts(cell.outputs)))
+            re.sub(r"ipykernel_\d+", "ipykernel", json.dumps(comparable(cell.outputs)))
         )
         for cell in nbformat.read(path, 4).cells
     ]
-
-
-def without_counts(outputs: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [{key: each[key] for key in each if key != "execution_count"} for each in outputs]
 
 
 def full_run(case: Case) -> list[object]:

@@ -8,6 +8,7 @@ from nbclient import NotebookClient
 
 from rlmnb import Session
 from rlmnb.replay.run import replay
+from tests.conftest import comparable
 
 pytestmark = pytest.mark.kernel
 
@@ -80,8 +81,7 @@ def run_plain(sources: list[str]) -> list:
 
 def normal(outputs: list) -> list:
     shown = []
-    for output in outputs:
-        plain = {key: value for key, value in output.items() if key != "execution_count"}
+    for plain in comparable(outputs):
         text = plain.get("text", "")
         if "ipykernel_" in text:  # the name of a temporary file, which has the process in it
             plain["text"] = text[text.index("UserWarning") :]
