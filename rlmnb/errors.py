@@ -83,3 +83,9 @@ class StorageError(RlmnbError):
     """The disk would not take it: full, read-only, no permission."""
 
     exit_code = 3
+
+
+class KernelError(RlmnbError):
+    """The managed kernel could not start, or ended before a cell was finished."""
+
+    exit_code = 3

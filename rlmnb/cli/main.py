@@ -224,6 +224,9 @@ def _add_replaying(commands: _Commands) -> None:
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="the longest that a cell may run"
     )
+    parser.add_argument(
+        "--memory", type=_megabytes, metavar="MB", help="the most memory that the kernel may take"
+    )
 
 
 def _add_keeping(commands: _Commands) -> None:
@@ -282,6 +285,13 @@ def _add_keeping(commands: _Commands) -> None:
         "print the JSON Schema of a session notebook",
         "rlmnb schema > rlmnb.schema.json",
     )
+
+
+def _megabytes(text: str) -> int:
+    amount = int(text)
+    if amount < 256:
+        raise argparse.ArgumentTypeError(f"{text} MB is too little for a kernel; 256 is the least")
+    return amount
 
 
 def _days(text: str) -> float:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
+from rlmnb.errors import KernelError
 from rlmnb.replay.cells import code_cells, stale_cells
 from rlmnb.replay.run import Report, replay
 from rlmnb.session import Session
@@ -60,7 +61,21 @@ def run_replay(args: Namespace) -> int:
         if not args.json and sys.stderr.isatty():
             text.note(f"{state}  {number:>4}  {cell_id}")
 
-    report = replay(session, force=force, fail_fast=args.fail_fast, timeout=args.timeout, tell=tell)
+    try:
+        report = replay(
+            session,
+            force=force,
+            fail_fast=args.fail_fast,
+            timeout=args.timeout,
+            memory=args.memory,
+            tell=tell,
+        )
+    except KernelError as error:
+        if not args.json:
+            raise
+        shown = {"type": "KernelError", "message": error.message, "hint": error.hint}
+        text.print_json({"kernel": "unavailable", "error": shown})
+        return error.exit_code
     if args.verify:
         return _verify(session, report, as_json=args.json)
     if args.json:

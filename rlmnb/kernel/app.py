@@ -122,8 +122,19 @@ def _quietly(action: Callable[[], None]) -> dict[str, Any] | None:
     return None
 
 
+def _cap(megabytes: int) -> None:
+    """Let a cell that takes too much memory fail with MemoryError, and not the machine."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1024**2, megabytes * 1024**2))
+
+
 def main() -> None:
     """Start the kernel. What only it needs to know is not for the user's programs to see."""
+    if memory := os.environ.pop("RLMNB_MEMORY", None):
+        _cap(int(memory))
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)

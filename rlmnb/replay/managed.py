@@ -16,19 +16,13 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from rlmnb.errors import RlmnbError
+from rlmnb.errors import KernelError
 from rlmnb.files import remove_tree
 from rlmnb.store.sessions import is_alive
 
 START_SECONDS = 30
 _PREFIX = "rlmnb-kernel-"
 _LONGEST = 70
-
-
-class KernelError(RlmnbError):
-    """The managed kernel could not start, or ended before a cell was finished."""
-
-    exit_code = 3
 
 
 class ManagedKernel:
@@ -135,11 +129,17 @@ async def _reply(client: Any, message: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def managed_kernel(
-    notebook: Any, *, cwd: str, objects: str, timeout: float | None
+    notebook: Any, *, cwd: str, objects: str, timeout: float | None, memory: int | None = None
 ) -> AsyncIterator[ManagedKernel]:
-    """Start a kernel for a notebook, and end it with the block, whatever happens in it."""
+    """Start a kernel for a notebook, and end it with the block, whatever happens in it.
+
+    `timeout` is for each cell, in seconds; `memory` is the most the kernel may take, in megabytes.
+    """
     directory = _socket_directory()
     environment = {"RLMNB_OBJECTS": objects}
+    if memory is not None:
+        environment["RLMNB_MEMORY"] = str(memory)
+    patience = _start_seconds()
     if "PYTHONHASHSEED" not in os.environ:
         environment |= {"PYTHONHASHSEED": "0", "RLMNB_HASH_SEED": "ours"}
     manager = AsyncKernelManager(
@@ -157,7 +157,7 @@ async def managed_kernel(
         km=manager,
         timeout=timeout,
         interrupt_on_timeout=True,
-        startup_timeout=START_SECONDS,
+        startup_timeout=patience,
         resources={"metadata": {"path": cwd}},
     )
     try:
@@ -167,13 +167,21 @@ async def managed_kernel(
         if "Kernel died" not in str(error) and "respond" not in str(error):
             raise
         died = "Kernel died" in str(error)
-        how = "ended before it was ready" if died else f"did not start in {START_SECONDS} s"
+        how = "ended before it was ready" if died else f"did not start in {patience} s"
         raise KernelError(
             f"the kernel {how}: {error}",
             hint=f"try it by hand: {sys.executable} -m rlmnb.kernel",
         ) from error
     finally:
         remove_tree(directory)
+
+
+def _start_seconds() -> int:
+    """Return how long to wait for a kernel: RLMNB_KERNEL_START seconds, 30 if not set."""
+    try:
+        return max(1, int(os.environ["RLMNB_KERNEL_START"]))
+    except (KeyError, ValueError):
+        return START_SECONDS
 
 
 def _socket_directory() -> str:

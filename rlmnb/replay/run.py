@@ -66,6 +66,7 @@ class Wishes:
     force: frozenset[str] = frozenset()
     fail_fast: bool = False
     timeout: float | None = None
+    memory: int | None = None
     tell: Teller = lambda *_: None
 
 
@@ -75,6 +76,7 @@ def replay(
     force: frozenset[str] = frozenset(),
     fail_fast: bool = False,
     timeout: float | None = None,
+    memory: int | None = None,
     tell: Teller | None = None,
 ) -> Report:
     """Bring a session up to date. No kernel is started when nothing is stale."""
@@ -88,7 +90,7 @@ def replay(
         report.reused = [cell.cell_id for cell in cells]
     else:
         with Recorder(session) as recorder:
-            wishes = Wishes(force, fail_fast, timeout, tell or (lambda *_: None))
+            wishes = Wishes(force, fail_fast, timeout, memory, tell or (lambda *_: None))
             runner = _Replay(session, cells, report, recorder, wishes)
             asyncio.run(runner.go(start, files, frozenset(stale)))
     report.seconds = time.perf_counter() - began
@@ -168,7 +170,11 @@ class _Replay:
         self._needed_by_history = self._above_history(stale)
         self._cwd = cwd
         async with managed_kernel(
-            nodes, cwd=cwd, objects=place.objects, timeout=self._wishes.timeout
+            nodes,
+            cwd=cwd,
+            objects=place.objects,
+            timeout=self._wishes.timeout,
+            memory=self._wishes.memory,
         ) as self._kernel:
             self._report.kernel = "started"
             try:

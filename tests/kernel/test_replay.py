@@ -363,3 +363,23 @@ def test_a_kill_at_any_moment_loses_no_finished_cell(victim: str, run_json) -> N
     assert run_json("verify", "nb.ipynb")["ok"]
     left = [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("rlmnb-kernel-")]
     assert left == []
+
+
+def test_a_cell_that_takes_too_much_memory_fails_and_the_machine_does_not(run_json) -> None:
+    write("x = 1", "big = bytearray(3 * 1024**3)", "print(x)")
+    report = run_json("replay", "nb.ipynb", "--memory", "2000", code=1)
+    assert report["failed"] == ["c1"]
+    assert "MemoryError" in report["errors"]["c1"]
+    assert texts()[2] == "1\n"
+
+
+def test_a_kernel_that_cannot_start_is_said_to_be_unavailable(run, monkeypatch) -> None:
+    write("x = 1")
+    monkeypatch.setenv("RLMNB_KERNEL_START", "1")
+    Path("broken").mkdir()
+    Path("broken/ipykernel.py").write_text("raise RuntimeError('broken')")
+    monkeypatch.setenv("PYTHONPATH", str(Path("broken").resolve()))
+    done = run("replay", "nb.ipynb", "--json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["kernel"] == "unavailable"
+    assert "rlmnb.kernel" in json.loads(done.stdout)["error"]["hint"]
