@@ -183,7 +183,7 @@ class _Replay:
             except _Stop:
                 pass
             finally:
-                self._versions.finish({**self._last_written(), **self._env.files})
+                self._versions.finish(self._last_written())
                 if widgets := self._kernel.widgets():
                     self._recorder.widgets(widgets)
                 # While the kernel ends, the notebook is written.
@@ -278,15 +278,9 @@ class _Replay:
         self._wishes.tell(cell.cell_id, cell.number, "running")
         self._put_files(cell, self._env)
         done, trace, error = await self._kernel.run(cell.number - 1)
-        if trace is not None and self._versions.put(
-            self._env.files,
-            [
-                path
-                for path, version in trace["files_read"].items()
-                if version["hash"] != self._env.files.get(path, version["hash"])
-            ],
-        ):
-            # It read a file that was not yet at the version due, under a name nobody could tell.
+        if trace is not None and self._read_too_new(trace):
+            # A file was not yet at the version due, under a name that nobody could tell before.
+            self._hold(trace)
             await self._materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
@@ -332,14 +326,26 @@ class _Replay:
         due = {path: was for path, was in before.items() if was == MISSING} | env.files
         self._versions.put(due, named_by(cell, strings, self._cwd))
 
+    def _read_too_new(self, trace: Run) -> bool:
+        """Put back the files that a cell has read in another version than it was due."""
+        due = self._env.files
+        return self._versions.put(
+            due,
+            [
+                path
+                for path, version in trace.get("files_read", {}).items()
+                if version["hash"] != due.get(path, version["hash"])
+            ],
+        )
+
     def _last_written(self) -> dict[str, str]:
-        """Return what cells that were not reached have left of each file."""
-        return {
-            path: version["hash"]
-            for cell in self._cells
-            if cell.run is not None
-            for path, version in cell.run["files_written"].items()
-        }
+        """Return what the whole notebook leaves of each file, cells that did not run included."""
+        found = {}
+        for cell in self._cells:
+            run = self._runs.get(cell.cell_id) or cell.run or {}
+            for path, version in run.get("files_written", {}).items():
+                found[path] = version["hash"]
+        return found
 
     def _keep_displays(self, cell: CodeCell) -> None:
         """Keep what cells above show now that a display of theirs was changed."""
