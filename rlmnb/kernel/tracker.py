@@ -76,6 +76,7 @@ class Tracker:
         self.groups = Groups(self.namespace, self.store, self.modules, own, self.limit)
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
+        self._hidden_now: dict[str, str] | None = None
         self._own = own
         self._look: _Look | None = None
 
@@ -110,7 +111,7 @@ class Tracker:
             opaque=opaque,
             # Nobody but cells sets variables; what a thread did meanwhile is put to this cell.
             bindings=self._now if self._now is not None else self.tracked(),
-            hidden=self.hidden.digests(),
+            hidden=self._hidden_now or self.hidden.digests(),
             modules=frozenset(sys.modules),
             code=names,
         )
@@ -151,7 +152,7 @@ class Tracker:
         reads |= self._reads_behind(versions, look, now, old, set_anew)
         self._note_patches(look)
         hidden_values = self.hidden.values()
-        hidden_now = self.hidden.digests(hidden_values)
+        hidden_now = self._hidden_now = self.hidden.digests(hidden_values)
         writes = [version.as_dict() for version in versions]
         writes += [self._module_version(name) for name in looked_at]
         writes += self._figures_version(look)
@@ -387,7 +388,7 @@ class Tracker:
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
     ) -> list[str]:
         """Bring variables to the versions wanted; return the digests that could not be had."""
-        self._now = None
+        self._now = self._hidden_now = None
         return Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
 
 

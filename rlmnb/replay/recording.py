@@ -80,7 +80,23 @@ class Recorder:
         record: dict[str, Any],
         replaced: dict[str, Any],
     ) -> None:
-        outputs = portable(_plain(done["outputs"]))
+        # Copied now, because a later cell may change what this one shows.
+        outputs, count = _plain(done["outputs"]), done.get("execution_count")
+        moment = times.now()
+
+        def write() -> None:
+            entry = self._entry(cell, portable(outputs), record, replaced)
+            self._append({**entry, "execution_count": count, "at": moment})
+
+        self._waiting.append(self._thread.submit(write))
+
+    def _entry(
+        self,
+        cell: CodeCell,
+        outputs: list[Any],
+        record: dict[str, Any],
+        replaced: dict[str, Any],
+    ) -> dict[str, Any]:
         raw = self._session.cell(cell.cell_id).raw
         before = self._outputs.get(cell.cell_id) or digest.output_hash(raw.get("outputs") or [])
         known = self._records.get(cell.cell_id, raw["metadata"].get("rlmnb"))
@@ -91,31 +107,25 @@ class Recorder:
         record["context_hash"] = digest.context_hash(portable(whole))
         self._outputs[cell.cell_id] = shown
         self._records[cell.cell_id] = {**whole, "context_hash": record["context_hash"]}
-        self._write(
-            {
-                "op": "update",
-                "of": [cell.source_hash, before],
-                "cell_id": cell.cell_id,
-                "record": record,
-                "replace": replaced,
-                "outputs": outputs,
-                "execution_count": done.get("execution_count"),
-            }
-        )
+        return {
+            "op": "update",
+            "of": [cell.source_hash, before],
+            "cell_id": cell.cell_id,
+            "record": record,
+            "replace": replaced,
+            "outputs": outputs,
+        }
 
     def widgets(self, state: Mapping[str, Any]) -> None:
         """Keep the state of widgets in the notebook's metadata, as nbclient does."""
-        self._write({"op": "state", "set": {}, "notebook": {"widgets": _plain(state)}})
+        entry = {"op": "state", "set": {}, "notebook": {"widgets": _plain(state)}}
+        self._waiting.append(self._thread.submit(self._append, {**entry, "at": times.now()}))
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        entry = portable({**entry, "at": times.now()})
-
-        def write() -> None:
-            self._seq = write_entry(self._place, lambda _: entry)
-            if time.monotonic() - self._folded_at > _FOLD_SECONDS:
-                self._fold()
-
-        self._waiting.append(self._thread.submit(write))
+    def _append(self, entry: dict[str, Any]) -> None:
+        made = portable(entry)
+        self._seq = write_entry(self._place, lambda _: made)
+        if time.monotonic() - self._folded_at > _FOLD_SECONDS:
+            self._fold()
 
     def fold(self) -> None:
         """Let the notebook have all that was written down so far; does not wait for it."""
