@@ -57,6 +57,45 @@ NOTEBOOKS = {
         FIB,
         "fib(30), fib.cache_info().currsize",
     ],
+    "streams, cleared and interleaved": [
+        "import sys\nfrom IPython.display import clear_output, display",
+        "n = 3",
+        "for i in range(n):\n    print('out', i)\n    print('err', i, file=sys.stderr)",
+        "print('first')\nclear_output(wait=True)\nprint('second')",
+        "h = display('a', display_id='shown')\nprint('between')",
+        "h.update('b')",
+        "display('ünïcode ✓', {'k': [n]})",
+    ],
+    "widgets": [
+        "from comm import create_comm",
+        "n = 1",
+        "state = {'_model_name': 'IntSliderModel', '_model_module': 'controls', 'value': n}",
+        "c = create_comm(target_name='jupyter.widget', comm_id='w', data={'state': state})",
+        "x = n + 1",
+    ],
+    "parameters": [
+        "alpha = 0.5\nnames = ['a', 'b']",
+        "total = sum(len(name) for name in names) * alpha",
+        "def report(value):\n    return f'{value:.1f}'",
+        "report(total)",
+        "import json\nprint(json.dumps({'total': total, 'names': names}))",
+    ],
+    "files and a local table": [
+        "import csv, pathlib\nrows = [('a', 1), ('b', 2)]",
+        "with open('t.csv', 'w', newline='') as f:\n    csv.writer(f).writerows(rows)",
+        "import pandas as pd\ndf = pd.read_csv('t.csv', names=['k', 'v'])",
+        "df.groupby('k').v.sum().to_csv('sums.csv')",
+        "print(pathlib.Path('sums.csv').read_text())",
+        "sorted(p.name for p in pathlib.Path('.').glob('*.csv'))",
+    ],
+    "statistics": [
+        "import numpy as np\nrng = np.random.default_rng(7)",
+        "x = rng.normal(size=(50, 3))\ny = x @ np.array([1.0, 2.0, 3.0])",
+        "x[:, 0] *= 2",
+        "w, *_ = np.linalg.lstsq(x, y, rcond=None)",
+        "np.round(w, 3)",
+        "import pandas as pd\npd.DataFrame(x, columns=list('abc')).describe().round(2)",
+    ],
     "rich output": [
         "from IPython.display import HTML, Markdown, JSON, display",
         "display(HTML('<i>x</i>'), Markdown('**y**'))\nJSON({'a': 1})",
@@ -69,14 +108,23 @@ EDITS = {
     "arrays and views": (3, "v[0] = 200"),
     "a plot": (1, "values = [1, 8, 27]"),
     "classes and functions": (4, "items[0].tags.append('y')"),
+    "streams, cleared and interleaved": (1, "n = 2"),
+    "widgets": (1, "n = 2"),
+    "parameters": (0, "alpha = 0.25\nnames = ['a', 'bc']"),
+    "files and a local table": (0, "import csv, pathlib\nrows = [('a', 1), ('a', 5)]"),
+    "statistics": (2, "x[:, 0] *= 3"),
     "rich output": (3, "print('other')"),
 }
 
 
-def run_plain(sources: list[str]) -> list:
+def outcome(notebook: nbformat.NotebookNode) -> tuple[list, object]:
+    return [normal(cell.outputs) for cell in notebook.cells], notebook.metadata.get("widgets")
+
+
+def run_plain(sources: list[str]) -> tuple[list, object]:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     NotebookClient(notebook, kernel_name="python3").execute()
-    return [normal(cell.outputs) for cell in notebook.cells]
+    return outcome(notebook)
 
 
 def normal(outputs: list) -> list:
@@ -101,7 +149,6 @@ def test_a_real_notebook_replays_to_what_nbclient_gives(name: str):
             nbformat.write(notebook, "nb.ipynb")
         report = replay(Session.open("nb.ipynb"))
         assert report.failed == []
-        ours = [normal(cell.outputs) for cell in nbformat.read("nb.ipynb", 4).cells]
-        assert ours == run_plain(sources), report.causes
+        assert outcome(nbformat.read("nb.ipynb", 4)) == run_plain(sources), report.causes
         again = replay(Session.open("nb.ipynb"))
         assert (again.executed, again.kernel) == ([], "not started")
