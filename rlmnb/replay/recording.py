@@ -85,8 +85,13 @@ class Recorder:
         moment = times.now()
 
         def write() -> None:
-            entry = self._entry(cell, portable(outputs), record, replaced)
-            self._append({**entry, "execution_count": count, "at": moment})
+            self._append(
+                {
+                    **self._entry(cell, outputs, record, replaced),
+                    "execution_count": count,
+                    "at": moment,
+                }
+            )
 
         self._waiting.append(self._thread.submit(write))
 
@@ -101,29 +106,34 @@ class Recorder:
         before = self._outputs.get(cell.cell_id) or digest.output_hash(raw.get("outputs") or [])
         known = self._records.get(cell.cell_id, raw["metadata"].get("rlmnb"))
         base = {} if isinstance(known, dict) else new_record(cell.source, [], {"status": "running"})
-        shown = digest.output_hash(outputs)
-        record = {**base, "cell_id": cell.cell_id, **record, "output_hash": shown}
-        whole = {**(known if isinstance(known, dict) else {}), **record, **replaced}
-        record["context_hash"] = digest.context_hash(portable(whole))
-        self._outputs[cell.cell_id] = shown
-        self._records[cell.cell_id] = {**whole, "context_hash": record["context_hash"]}
-        return {
-            "op": "update",
-            "of": [cell.source_hash, before],
-            "cell_id": cell.cell_id,
-            "record": record,
-            "replace": replaced,
-            "outputs": outputs,
+        entry: dict[str, Any] = portable(
+            {
+                "op": "update",
+                "of": [cell.source_hash, before],
+                "cell_id": cell.cell_id,
+                "record": {**base, "cell_id": cell.cell_id, **record},
+                "replace": replaced,
+                "outputs": outputs,
+            }
+        )
+        shown = entry["record"]["output_hash"] = digest.output_hash(entry["outputs"])
+        whole = {
+            **(known if isinstance(known, dict) else {}),
+            **entry["record"],
+            **entry["replace"],
         }
+        entry["record"]["context_hash"] = digest.context_hash(whole)
+        self._outputs[cell.cell_id] = shown
+        self._records[cell.cell_id] = {**whole, "context_hash": entry["record"]["context_hash"]}
+        return entry
 
     def widgets(self, state: Mapping[str, Any]) -> None:
         """Keep the state of widgets in the notebook's metadata, as nbclient does."""
-        entry = {"op": "state", "set": {}, "notebook": {"widgets": _plain(state)}}
+        entry = portable({"op": "state", "set": {}, "notebook": {"widgets": _plain(state)}})
         self._waiting.append(self._thread.submit(self._append, {**entry, "at": times.now()}))
 
     def _append(self, entry: dict[str, Any]) -> None:
-        made = portable(entry)
-        self._seq = write_entry(self._place, lambda _: made)
+        self._seq = write_entry(self._place, lambda _: entry)
         if time.monotonic() - self._folded_at > _FOLD_SECONDS:
             self._fold()
 

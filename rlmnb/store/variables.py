@@ -114,7 +114,7 @@ class Variables:
 
     def sizes(self) -> dict[str, tuple[int, float]]:
         """Return every piece with its size in bytes and when it was last stored."""
-        if not os.path.exists(self._path_of_database):
+        if not os.path.isdir(self.directory):
             return {}
         try:
             rows = self._database().execute("SELECT digest, length(bytes), stored_at FROM state")

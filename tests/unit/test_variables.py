@@ -20,6 +20,8 @@ from rlmnb.store.variables import SMALL, Variables
 from tests.conftest import Run
 
 KEY = b"k" * 32
+# As many numbers as take a buffer of their own.
+LARGE = 4 * SMALL
 LATER = time.time() + 2 * sweep.GRACE_SECONDS
 
 
@@ -39,8 +41,8 @@ def loaded(objects: str, name: str) -> Any:
 
 
 def test_what_no_notebook_names_is_unused_with_its_buffers(objects: str, tmp_path: Path) -> None:
-    used = kept(objects, np.arange(SMALL))
-    unused = kept(objects, np.arange(SMALL) + 1)
+    used = kept(objects, np.arange(LARGE))
+    unused = kept(objects, np.arange(LARGE) + 1)
     notebook = tmp_path / "n.ipynb"
     notebook.write_text(json.dumps({"state": used}))
     variables = Variables(objects)
@@ -48,9 +50,14 @@ def test_what_no_notebook_names_is_unused_with_its_buffers(objects: str, tmp_pat
     assert unused in found
     assert len(found) == 2
     variables.drop(found, older_than=LATER)
-    assert (loaded(objects, used) == np.arange(SMALL)).all()
+    assert (loaded(objects, used) == np.arange(LARGE)).all()
     with pytest.raises(ObjectError):
         loaded(objects, unused)
+
+
+def test_large_pieces_count_where_there_are_no_small_ones(objects: str) -> None:
+    kept(objects, np.arange(SMALL))
+    assert len(Variables(objects).sizes()) == 1
 
 
 def test_what_is_young_is_never_unused(objects: str) -> None:
@@ -67,9 +74,9 @@ def test_what_was_stored_again_meanwhile_stays(objects: str) -> None:
 
 
 def test_an_equal_value_is_stored_once(objects: str) -> None:
-    kept(objects, np.arange(SMALL))
+    kept(objects, np.arange(LARGE))
     before = Variables(objects).sizes()
-    kept(objects, np.arange(SMALL))
+    kept(objects, np.arange(LARGE))
     assert set(Variables(objects).sizes()) == set(before)
 
 
@@ -86,7 +93,7 @@ def test_prune_takes_old_variables_of_sessions(
     root: Path, objects: str, run_json: Callable[..., Any]
 ) -> None:
     rlmnb.Session.create("demo")
-    name = kept(objects, np.arange(SMALL))
+    name = kept(objects, np.arange(LARGE))
     (path,) = [path for path in (root / "objects" / "state").rglob("*") if len(path.name) == 62]
     past = time.time() - 2 * sweep.GRACE_SECONDS
     os.utime(path, (past, past))
@@ -103,7 +110,7 @@ def test_prune_of_a_notebook_keeps_what_its_neighbours_need(
 ) -> None:
     store = str(Path(".rlmnb/objects").resolve())
     run("append", "one.ipynb", "--source", "x = 1", check=True)
-    names = [kept(store, np.arange(SMALL) + number) for number in range(2)]
+    names = [kept(store, np.arange(LARGE) + number) for number in range(2)]
     notebook = json.loads(Path("one.ipynb").read_text())
     notebook["metadata"]["needs"] = names[0]
     Path("two.ipynb").write_text(json.dumps(notebook))
@@ -128,7 +135,7 @@ def test_a_broken_database_is_named_with_the_way_out(objects: str, run: Run) -> 
 
 @pytest.mark.parametrize("change", [b"other", b""])
 def test_bytes_that_were_tampered_with_are_not_loaded(objects: str, change: bytes) -> None:
-    name = kept(objects, np.arange(SMALL))
+    name = kept(objects, np.arange(LARGE))
     (path,) = [path for path in Path(objects, "state").rglob("*") if len(path.name) == 62]
     path.write_bytes(change)
     with pytest.raises(ObjectError):
