@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import nbformat
 import pytest
 from hypothesis import HealthCheck, settings
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
 
 import rlmnb
 
@@ -118,3 +122,19 @@ def comparable(outputs: list[Any]) -> list[dict[str, Any]]:
         else:
             found.append(plain)
     return found
+
+
+def run_plainly(notebook: Any, directory: Path | None = None) -> None:
+    """Run a notebook with nbclient in a plain kernel, its outputs in place.
+
+    Over IPC: kernels that start side by side can be given the same TCP port.
+    """
+    sockets = tempfile.mkdtemp(prefix="plain-", dir="/tmp")
+    manager = AsyncKernelManager(
+        kernel_name="python3", transport="ipc", connection_file=f"{sockets}/kernel.json"
+    )
+    where = {"metadata": {"path": str(directory or Path.cwd())}}
+    try:
+        NotebookClient(notebook, km=manager, resources=where).execute(cleanup_kc=True)
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 
 from rlmnb import Session
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
-from tests.conftest import comparable
+from tests.conftest import comparable, run_plainly
 
 
 @dataclass
@@ -62,7 +61,7 @@ def full_run(case: Case) -> list[object]:
     here = Path.cwd()
     os.chdir(directory)
     put({name: text for name, text in {**case.start, **case.files}.items() if text is not None})
-    NotebookClient(notebook, kernel_name="python3").execute()
+    run_plainly(notebook)
     nbformat.write(notebook, "nb.ipynb")
     os.chdir(here)
     return shown("../full/nb.ipynb")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,8 @@ OURS, PLAIN = "rlmnb.kernel", "ipykernel_launcher"
 @contextmanager
 def started(module: str, directory: Path) -> Iterator[Any]:
     """Start a kernel and give a client that talks to it."""
-    manager = KernelManager()
+    sockets = tempfile.mkdtemp(prefix="plain-", dir="/tmp")
+    manager = KernelManager(transport="ipc", connection_file=f"{sockets}/kernel.json")
     manager._kernel_spec = KernelSpec(
         argv=[sys.executable, "-m", module, "-f", "{connection_file}"],
         display_name=module,
@@ -36,6 +39,7 @@ def started(module: str, directory: Path) -> Iterator[Any]:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def run(client: Any, code: str, **options: Any) -> tuple[dict[str, Any], list[tuple[str, Any]]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from rlmnb import Session
 from rlmnb.replay.run import replay
-from tests.conftest import comparable
+from tests.conftest import comparable, run_plainly
 
 pytestmark = pytest.mark.kernel
 
@@ -123,7 +122,7 @@ def outcome(notebook: nbformat.NotebookNode) -> tuple[list, object]:
 
 def run_plain(sources: list[str]) -> tuple[list, object]:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
-    NotebookClient(notebook, kernel_name="python3").execute()
+    run_plainly(notebook)
     return outcome(notebook)
 
 

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 import rlmnb
 from rlmnb import Session
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from rlmnb.views import text_of
-from tests.conftest import comparable
+from tests.conftest import comparable, run_plainly
 
 pytestmark = pytest.mark.kernel
 
@@ -139,7 +138,7 @@ def test_outputs_are_those_of_nbclient():
     replay(Session.open("nb.ipynb"))
     ours = nbformat.read("nb.ipynb", 4)
     peer = nbformat.read(write(*sources, path="peer.ipynb"), 4)
-    NotebookClient(peer, kernel_name="python3").execute()
+    run_plainly(peer)
     shown = [[comparable(cell.outputs) for cell in each.cells] for each in (ours, peer)]
     assert shown[0] == shown[1]
 

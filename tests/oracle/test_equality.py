@@ -12,13 +12,12 @@ from typing import Any
 import nbformat
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings, strategies
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from rlmnb import Session
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
-from tests.conftest import comparable
+from tests.conftest import comparable, run_plainly
 from tests.oracle.programs import MODULE, Program, edited, probe_source
 
 COUNT = int(os.environ.get("RLMNB_ORACLE", "50"))
@@ -51,11 +50,8 @@ def full_run(directory: Path, cells: list[tuple[str, str]]) -> list[Any] | None:
     (directory / "helper.py").write_text(MODULE)
     path = write(directory, cells)
     notebook = nbformat.read(path, 4)
-    client = NotebookClient(
-        notebook, kernel_name="python3", resources={"metadata": {"path": str(directory)}}
-    )
     try:
-        client.execute()
+        run_plainly(notebook, directory)
     except CellExecutionError:
         return None
     return [comparable(cell.outputs) for cell in notebook.cells]
