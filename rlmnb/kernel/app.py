@@ -14,6 +14,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tracker import Tracker
@@ -138,4 +139,5 @@ def main() -> None:
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)
+    keep_bytecode_honest()
     IPKernelApp.launch_instance(kernel_class=RlmnbKernel)

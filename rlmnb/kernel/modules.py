@@ -7,15 +7,21 @@ A module is shared by all who import it, so its state is a pseudo-variable of it
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import time
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from rlmnb.kernel.canonical import Walk
 
 PREFIX = "$module:"
+# Bytecode knows its source by size and whole second. Younger than this, a source may be saved
+# again within the second that the bytecode has of it, and would then be taken for what it was.
+_SETTLED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +101,18 @@ class Modules:
             contents.update(data)
         self.known[name] = self.look(name)
         return self.known[name].digest == wanted
+
+
+def keep_bytecode_honest() -> None:
+    """Have no bytecode written of a source that was saved just now."""
+    write = SourceFileLoader._cache_bytecode  # type: ignore[attr-defined]
+
+    def write_if_settled(self: Any, source_path: str, bytecode_path: str, data: Any) -> None:
+        try:
+            age = time.time() - os.stat(source_path).st_mtime
+        except OSError:
+            return
+        if not -_SETTLED_SECONDS < age < _SETTLED_SECONDS:
+            write(self, source_path, bytecode_path, data)
+
+    SourceFileLoader._cache_bytecode = write_if_settled  # type: ignore[attr-defined]
