@@ -30,6 +30,8 @@ class Reading:
     index: Index
     findings: tuple[Finding, ...] = ()
     folded: Folded | None = None
+    # The notebook that was parsed on the way, where it was.
+    whole: dict[str, Any] | None = None
 
 
 def catch_up(place: Place) -> Folded | None:
@@ -72,12 +74,13 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
     grown = _extended(place, old, data, status) if old is not None else None
     if grown is not None:
         index, findings = grown
+        whole = None
     else:
-        index = rebuild(place, old)
+        index, whole = _rebuilt(place, old)
         findings = changes_between(old, index)
     if keep:
         index_file.save(place, index)
-    return Reading(index, tuple(findings), folded)
+    return Reading(index, tuple(findings), folded, whole)
 
 
 def _read(place: Place) -> tuple[bytes, os.stat_result]:
@@ -85,14 +88,19 @@ def _read(place: Place) -> tuple[bytes, os.stat_result]:
         return opened.read(), opened.status
 
 
-def rebuild(place: Place, old: Index | None = None) -> Index:
-    """Make the index from the notebook alone; an old one only spares parsing known source."""
+def rebuild(place: Place) -> Index:
+    """Make the index from the notebook alone."""
+    return _rebuilt(place, None)[0]
+
+
+def _rebuilt(place: Place, old: Index | None) -> tuple[Index, dict[str, Any]]:
+    """Make the index anew; an old one only spares parsing known source."""
     data, status, whole = notebook.read_version(place.notebook)
     known = {entry["source_hash"]: entry for entry in old["cells"].values()} if old else None
     facts = [facts_of(cell, number, known) for number, cell in enumerate(whole["cells"])]
     tail = notebook.tail_of(data)
     end = tail.cells_end if tail is not None and not tail.empty else None
-    return stored(link(facts, _about(place, whole["metadata"], data, status, end)))
+    return stored(link(facts, _about(place, whole["metadata"], data, status, end))), whole
 
 
 def _about(

@@ -108,7 +108,7 @@ class Session:
                 Finding("restored", cell_id, "was put back: an older save had dropped it")
                 for cell_id in reading.folded.restored
             ]
-        self._loaded = None
+        self._loaded = reading.whole
         for name in ("stale", "_cells"):
             self.__dict__.pop(name, None)
 
@@ -171,8 +171,8 @@ class Session:
             (self._cell(each), depth) for each, depth in reach(self._index, cell.cell_id).items()
         ]
 
-    def _raw_cell(self, cell_id: str) -> dict[str, Any]:
-        """Return a cell as the notebook has it now, wherever it stands by now."""
+    def whole(self) -> dict[str, Any]:
+        """Return the notebook as it is now, parsed once. Not to be changed."""
         if self._loaded is None:
             _, status, whole = notebook.read_version(self._place.notebook)
             seen = {key: self._index["notebook"][key] for key in index_file.describe(status)}
@@ -180,10 +180,15 @@ class Session:
                 self._read()
                 whole = notebook.read_whole(self._place.notebook)
             self._loaded = whole
+        return self._loaded
+
+    def _raw_cell(self, cell_id: str) -> dict[str, Any]:
+        """Return a cell as the notebook has it now, wherever it stands by now."""
+        whole = self.whole()
         entry = self._index["cells"].get(cell_id)
         if entry is None:
             raise CellNotFoundError(f"{self._place.name}: cell {cell_id} is gone")
-        found: dict[str, Any] = self._loaded["cells"][entry["number"] - 1]
+        found: dict[str, Any] = whole["cells"][entry["number"] - 1]
         return found
 
     # state

@@ -10,7 +10,8 @@ from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import KernelError
 from rlmnb.replay.cells import code_cells, stale_cells
-from rlmnb.replay.run import Report, replay
+from rlmnb.replay.report import Report
+from rlmnb.replay.run import replay
 from rlmnb.session import Session
 
 _SHOWN = 50

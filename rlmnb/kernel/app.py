@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import contextlib
 import io
 import json
@@ -21,6 +23,8 @@ from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import sessions_root
 
+_STORE_SECONDS = 0.1
+
 
 class RlmnbKernel(IPythonKernel):
     """A Python kernel that notes what each cell reads and writes."""
@@ -32,6 +36,9 @@ class RlmnbKernel(IPythonKernel):
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
+        self._storing = False
+        self._process = os.getpid()
+        atexit.register(self._store_now)
 
     @property
     def tracker(self) -> Tracker:
@@ -73,6 +80,24 @@ class RlmnbKernel(IPythonKernel):
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
+            self._store_soon()
+
+    def _store_soon(self) -> None:
+        """Write variables to the disk when the cells that stand in line leave time for it.
+
+        If the kernel is killed before, they are made again.
+        """
+        if not self._storing:
+            self._storing = True
+            asyncio.get_running_loop().call_later(_STORE_SECONDS, self._store_now)
+
+    def _store_now(self) -> None:
+        self._storing = False
+        own = os.getpid() == self._process  # and not a child that was forked off
+        if own and self._tracker is not None and self._tracker.store is not None:
+            # A full disk is no reason to fail: what is not there is made again.
+            with contextlib.suppress(Exception):
+                self._tracker.store.flush()
 
     def _finish(self, *, failed: bool) -> None:
         self._trace = self.tracker.after(failed=failed)

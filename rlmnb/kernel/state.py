@@ -225,7 +225,11 @@ class StateStore:
             return None
         # The buffers are named by their digests, so signing this signs them.
         payload = packed([self._variables.put(each) for each in raw], file.getvalue())
-        return self._variables.put(MAGIC + self._sign(payload) + payload)
+        return self._variables.put(MAGIC + self._sign(payload) + payload, later=True)
+
+    def flush(self) -> None:
+        """Have everything on disk that was stored."""
+        self._variables.flush()
 
     def keep_file(self, path: str) -> None:
         """Keep what a cell has written to a file, so that it can be put back."""

@@ -45,6 +45,14 @@ def code_cells(session: Session) -> list[CodeCell]:
     return found
 
 
+def working_directory(session: Session) -> str:
+    """Return where the cells of a session run: where its agent did, or beside the notebook."""
+    if session.place.plain:
+        return os.path.dirname(session.path)
+    known = session.stored_state().get("session", {}).get("cwd")
+    return known if isinstance(known, str) and os.path.isdir(known) else os.getcwd()
+
+
 def _file_now(path: str, recorded: Any) -> str:
     changed = digest.file_changed(path, recorded)
     return str(recorded["hash"] if changed is None else changed)

@@ -28,6 +28,7 @@ SMALL = 64 * 1024
 SIGNATURE_BYTES = 32
 MAGIC = b"rlmnb state 2\n"
 _BUSY_SECONDS = 30
+_MOST_PENDING = 200
 
 
 class Variables:
@@ -37,6 +38,8 @@ class Variables:
         self.directory = os.path.join(objects, "state")
         self._path_of_database = os.path.join(self.directory, "state.db")
         self._connection: sqlite3.Connection | None = None
+        # Small pieces that wait to be written together.
+        self._pending: dict[str, bytes] = {}
 
     def _database(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -55,19 +58,21 @@ class Variables:
 
     def close(self) -> None:
         """Let the database go."""
+        self.flush()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def put(self, data: bytes | memoryview) -> str:
-        """Keep these bytes and return their digest; what is there already is in use again."""
+    def put(self, data: bytes | memoryview, *, later: bool = False) -> str:
+        """Keep these bytes and return their digest; what is there already is in use again.
+
+        With `later`, a small piece may wait until `flush` for others to be written with it.
+        """
         name = digest.of_bytes(data)
         if len(data) < SMALL:
-            self._database().execute(
-                "INSERT INTO state VALUES (?, ?, ?) "
-                "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
-                (name, bytes(data), time.time()),
-            )
+            self._pending[name] = bytes(data)
+            if not later or len(self._pending) > _MOST_PENDING:
+                self.flush()
             return name
         path = self._path(name)
         if os.path.exists(path):
@@ -77,6 +82,26 @@ class Variables:
             write_atomic(path, data, wait=False)
         return name
 
+    def flush(self) -> None:
+        """Write what waits: a transaction costs ten times what a row in it does."""
+        if not self._pending:
+            return
+        now = time.time()
+        rows = [(name, data, now) for name, data in self._pending.items()]
+        database = self._database()
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            database.executemany(
+                "INSERT INTO state VALUES (?, ?, ?) "
+                "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
+                rows,
+            )
+            database.execute("COMMIT")
+        except BaseException:
+            database.execute("ROLLBACK")
+            raise
+        self._pending.clear()
+
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name[7:9], name[9:])
 
@@ -84,6 +109,7 @@ class Variables:
         """Return the bytes of this digest, having checked that they are."""
         if not digest.is_digest(name):
             raise ObjectError(f"{name!r} is not the digest of an object")
+        self.flush()
         row = (
             self._database().execute("SELECT bytes FROM state WHERE digest = ?", (name,)).fetchone()
         )

@@ -1,0 +1,49 @@
+"""The names in cells' code, as IPython would run it; each cell is looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from rlmnb.graph.traces import CodeCell, Environment
+from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.reach import code_names, follow
+
+
+class Naming:
+    """Knows the names of cells it was asked about."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, CodeNames | None] = {}
+
+    @cached_property
+    def _transform(self) -> Callable[[str], str]:
+        # IPython takes a moment to import, and only whoever runs cells needs it.
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        manager = TransformerManager()  # type: ignore[no-untyped-call]
+        transform: Callable[[str], str] = manager.transform_cell
+        return transform
+
+    def names(self, cell: CodeCell) -> CodeNames | None:
+        """Return the names in a cell's code, None if it does not compile."""
+        if cell.cell_id not in self._known:
+            self._known[cell.cell_id] = code_names(cell.source, self._transform)
+        return self._known[cell.cell_id]
+
+    def prepare(self, cells: Iterable[CodeCell]) -> None:
+        """Look at cells before they are asked about, while there is time."""
+        for cell in cells:
+            self.names(cell)
+
+
+def closure(names: CodeNames | None, env: Environment) -> tuple[frozenset[str], bool]:
+    """Return every name that code can read here, through what it calls; and whether any at all."""
+    if names is None:
+        return frozenset(), False
+
+    def refs(name: str) -> Iterable[str]:
+        version = env.names.get(name)
+        return version["refs"] if isinstance(version, dict) else ()
+
+    return follow(names, refs)

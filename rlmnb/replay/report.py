@@ -1,0 +1,35 @@
+"""What a replay tells: on the way, and in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass
+class Report:
+    """What a replay did, each list in notebook order."""
+
+    executed: list[str] = field(default_factory=list)
+    reused: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    causes: dict[str, list[str]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    kernel: str = "not started"
+
+    def ran(self, cell_id: str) -> None:
+        """Count a cell as run, also if it was first taken for one that holds."""
+        if cell_id not in self.executed:
+            self.executed.append(cell_id)
+        if cell_id in self.reused:
+            self.reused.remove(cell_id)
+
+
+class Teller(Protocol):
+    """Whoever wants to know how far a replay is."""
+
+    def __call__(self, cell_id: str, number: int, state: str, /) -> None:
+        """Hear that a cell has come to a state."""

@@ -1,0 +1,219 @@
+"""Having the kernel hold what a cell may touch, in the versions that are due.
+
+What is stored is restored; what cannot be stored is made again by the cell that made it, and what
+that cell needs is supplied in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rlmnb.digest import MISSING
+from rlmnb.graph.traces import Changing, CodeCell, Environment, Run, Version
+from rlmnb.kernel.hidden import CHANCE
+from rlmnb.replay.files import Versions, named_by
+from rlmnb.replay.naming import Naming, closure
+from rlmnb.replay.report import Report, Teller
+
+if TYPE_CHECKING:
+    from rlmnb.replay.managed import ManagedKernel
+
+# Each round makes at least one more value; what needs more than this never comes to rest.
+_MOST_ROUNDS = 100
+
+
+class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
+    """What a cell needs cannot be had."""
+
+
+class Supply:
+    """What the kernel holds, and how it comes to hold what is due."""
+
+    def __init__(
+        self,
+        kernel: ManagedKernel,
+        cells: list[CodeCell],
+        naming: Naming,
+        versions: Versions,
+        start: Environment,
+        report: Report,
+        tell: Teller,
+        cwd: str,
+    ) -> None:
+        self.kernel = kernel
+        # The trace of each cell gone past: the one it had, or the one it has left just now.
+        self.runs: dict[str, Run] = {}
+        # What the kernel has under each name.
+        self.held: dict[str, str] = {}
+        # What the kernel calls a value that was made again, and what the records call it.
+        self.alias: dict[str, str] = {}
+        self._cells = cells
+        self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
+        self._naming = naming
+        self._versions = versions
+        self._start = start
+        self._report = report
+        self._tell = tell
+        self._cwd = cwd
+
+    def hold(self, run: Run) -> None:
+        """Take down what the kernel has after a cell has run."""
+        for name in run["deleted"]:
+            self.held.pop(name, None)
+        for version in run["writes"]:
+            for name in version["names"]:
+                self.held[name] = version["digest"]
+
+    def put_files(self, cell: CodeCell, env: Environment) -> None:
+        """Bring the files a cell may touch to what the cells above it leave."""
+        names = self._naming.names(cell)
+        strings = names.strings if names is not None else ()
+        # What the cell itself made was not there when it began.
+        before = (cell.run or {}).get("before", {})
+        due = {path: was for path, was in before.items() if was == MISSING} | env.files
+        self._versions.put(due, named_by(cell, strings, self._cwd))
+
+    async def materialise(self, cell: CodeCell, env: Environment) -> None:
+        """Have the kernel hold what a cell may touch, in the versions that are due."""
+        for _ in range(_MOST_ROUNDS):
+            names = self._naming.names(cell)
+            reads, opaque = closure(names, env)
+            due = set(env.names) if opaque else {name for name in reads if name in env.names}
+            due |= env.ambient | {name for name in CHANCE if name in env.names}
+            due |= {name for name in self._group_mates(cell) if name in env.names}
+            missing = [
+                version
+                for version in _unique(env.names[name] for name in sorted(due))
+                if any(self.held.get(name) != version["digest"] for name in version["names"])
+            ]
+            missing += self._holders(missing, [env.names[name] for name in sorted(due)])
+            unstored = [version for version in missing if not self._storable(version)]
+            if unstored:
+                first = min(
+                    unstored, key=lambda version: self._order[env.producers[version["names"][0]]]
+                )
+                await self._make_again(first, env)
+                continue
+            held = set(self.held)
+            absent = [
+                name
+                for name in held
+                if name not in env.names and (opaque or name in reads) and name[0] != "$"
+            ]
+            if not missing and not absent:
+                return
+            failed = await self.kernel.restore(missing, absent, self._sources(missing, env))
+            for name in absent:
+                self.held.pop(name, None)
+            for version in missing:
+                if version["digest"] in failed:
+                    version["problem"] = "could not be restored"
+                    continue
+                for name in version["names"]:
+                    self.held[name] = version["digest"]
+                self._note_restored(env.producers.get(version["names"][0]))
+        await self._run_from_the_top(cell, env)
+
+    async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
+        """Run every cell above in order: what they made holds together in no other way."""
+        for other in self._cells[: self._order[cell.cell_id]]:
+            if other.source.strip() and not other.frozen and other.cell_id in self.runs:
+                self.put_files(other, env)
+                self._tell(other.cell_id, other.number, "running")
+                await self.kernel.run(other.number - 1)
+                self._report.ran(other.cell_id)
+        self.held = {
+            name: version["digest"]
+            for name, version in env.names.items()
+            if isinstance(version, dict)
+        }
+
+    def _group_mates(self, cell: CodeCell) -> set[str]:
+        """Return the names whose old values went into what a cell left when it last ran."""
+        run = self.runs.get(cell.cell_id) or {}
+        return {name[1:] for name in run.get("reads", ()) if name.startswith("~")}
+
+    def _sources(self, versions: list[Version], env: Environment) -> dict[str, str]:
+        """Return the code of the cells that made these, by the name it was compiled under."""
+        found = {}
+        for version in versions:
+            producer = env.producers.get(version["names"][0], "")
+            file = self.runs.get(producer, {}).get("file")
+            if file:
+                found[str(file)] = self._cells[self._order[producer]].source
+        return found
+
+    @staticmethod
+    def _holders(missing: list[Version], due: Iterable[Version | Changing]) -> list[Version]:
+        """Return what holds a function or class that is about to be replaced by a restored one."""
+        found: list[Version] = []
+        names = {name for version in missing for name in version["names"]}
+        waiting = [version for version in _unique(due) if version not in missing]
+        while holders := [each for each in waiting if not names.isdisjoint(each.get("holds", ()))]:
+            found += holders
+            names |= {name for version in holders for name in version["names"]}
+            waiting = [each for each in waiting if each not in holders]
+        return found
+
+    def _note_restored(self, producer: str | None) -> None:
+        if producer is not None and producer not in self._report.restored:
+            self._report.restored.append(producer)
+
+    @staticmethod
+    def _storable(version: Version) -> bool:
+        name = version["names"][0]
+        if name.startswith("$") and version["digest"] == "initial":
+            return True
+        if name.startswith("$module:") or "value" in version:
+            return version["problem"] is None
+        return version["problem"] is None and version["object"] is not None
+
+    async def _make_again(self, version: Version, env: Environment) -> None:
+        """Run the cell that made a version which cannot be restored."""
+        producer = env.producers[version["names"][0]]
+        cell = next(each for each in self._cells if each.cell_id == producer)
+        if cell.frozen:
+            raise Unavailable(f"{producer} is a tool or model cell, which is not run")
+        if "rlmnb:pinned" in cell.tags:
+            raise Unavailable(f"{producer} is pinned, and what it made cannot be restored")
+        await self._again(cell)
+        for name in version["names"]:
+            # A new generator is not the old one, but it is what a full run would have.
+            self.held[name] = version["digest"]
+
+    async def _again(self, cell: CodeCell) -> None:
+        before = self._start.copy()
+        for other in self._cells:
+            if other.cell_id == cell.cell_id:
+                break
+            if other.cell_id in self.runs:
+                before.apply(other.cell_id, self.runs[other.cell_id])
+        await self.materialise(cell, before)
+        self._tell(cell.cell_id, cell.number, "running")
+        self.put_files(cell, before)
+        _, trace, _ = await self.kernel.run(cell.number - 1)
+        self._report.ran(cell.cell_id)
+        if trace is None or "problem" in trace:
+            return
+        self.hold(trace)
+        self._versions.touch(trace["files_written"])
+        known = {
+            tuple(version["names"]): version
+            for version in self.runs.get(cell.cell_id, {}).get("writes", ())
+        }
+        for version in trace["writes"]:
+            old = known.get(tuple(version["names"]))
+            if old is not None and version["problem"] is not None:
+                self.alias[version["digest"]] = old["digest"]
+                for name in version["names"]:
+                    self.held[name] = old["digest"]
+                    self.alias[version["own"][name]] = old["own"][name]
+
+
+def _unique(versions: Iterable[Version | Changing]) -> list[Version]:
+    found: dict[str, Version] = {}
+    for version in versions:
+        assert isinstance(version, dict)
+        found.setdefault(str((version["digest"], version["names"])), version)
+    return list(found.values())
