@@ -49,7 +49,7 @@ class RlmnbKernel(IPythonKernel):
             objects = self.objects or os.path.join(root, "objects")
             self._tracker = Tracker(
                 namespace=self.shell.user_ns,
-                store=StateStore(objects, load_key(root)),
+                store=StateStore(objects, load_key(root), later=True),
                 watch=Watch((os.path.realpath(objects) + os.sep,)),
                 transform=self.shell.transform_cell,
                 hidden=Hidden(self.shell),

@@ -202,10 +202,14 @@ class _Unpickler(pickle.Unpickler):
 
 
 class StateStore:
-    """State under its digest, signed with the user's key."""
+    """State under its digest, signed with the user's key.
 
-    def __init__(self, objects: str, key: bytes) -> None:
+    With `later`, small pieces wait for `flush`.
+    """
+
+    def __init__(self, objects: str, key: bytes, *, later: bool = False) -> None:
         self._variables = Variables(objects)
+        self._later = later
         self._key = key
 
     def save(self, namespace: dict[str, Any], names: tuple[str, ...], limit: int) -> str | None:
@@ -225,7 +229,7 @@ class StateStore:
             return None
         # The buffers are named by their digests, so signing this signs them.
         payload = packed([self._variables.put(each) for each in raw], file.getvalue())
-        return self._variables.put(MAGIC + self._sign(payload) + payload, later=True)
+        return self._variables.put(MAGIC + self._sign(payload) + payload, later=self._later)
 
     def flush(self) -> None:
         """Have everything on disk that was stored."""
