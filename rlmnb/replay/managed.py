@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -48,6 +49,9 @@ class ManagedKernel:
 
     def shows(self, index: int, displays: dict[str, list[int]]) -> None:
         """Know where a cell that is not run shows its displays."""
+        if displays:
+            # A later cell may change what this one shows, and the notebook is not ours to change.
+            self._client.nb.cells[index] = copy.deepcopy(self._client.nb.cells[index])
         for display_id, outputs in displays.items():
             self._client._display_id_map.setdefault(display_id, {})[index] = list(outputs)
 
