@@ -33,8 +33,23 @@ class CodeCell:
     recorded: bool
     tags: frozenset[str] = frozenset()
     number: int = 0
-    # What a tool or a model did is kept as it was recorded; such a cell is never run.
-    frozen: bool = False
+    # Why the cell is never run: what a model or a foreign tool did is kept as it was recorded.
+    frozen: str = ""
+    # The tools it calls that change the world; it runs only if that is allowed.
+    effects: tuple[str, ...] = ()
+    # Why somebody has marked it as no longer valid.
+    marked: str | None = None
+    # The cells it names as its dependencies, each with the digest of what it shows now.
+    depends: Mapping[str, str | None] = field(default_factory=dict)
+    output_hash: str | None = None
+    # What the agent's tool touched, of a cell that was only recorded.
+    files_read: Mapping[str, Any] = field(default_factory=dict)
+    files_written: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The files it left, whoever ran it."""
+        return self.files_written if self.run is None else self.run["files_written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,9 @@ class Environment:
 
     names: dict[str, Version | Changing] = field(default_factory=dict)
     producers: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str | Changing] = field(default_factory=dict)
+    # What each cell shows, by the digest of it.
+    outputs: dict[str, str | Changing | None] = field(default_factory=dict)
     # Displays by their id, each with the cell that shows it anew.
     displays: dict[str, str] = field(default_factory=dict)
     # Which of the names are state that every cell reads.
@@ -62,6 +79,7 @@ class Environment:
             dict(self.names),
             dict(self.producers),
             dict(self.files),
+            dict(self.outputs),
             dict(self.displays),
             set(self.ambient),
         )
@@ -105,6 +123,15 @@ class Environment:
         for path, version in run["files_written"].items():
             self.files[path] = version["hash"]
 
+    def keep(self, cell: CodeCell, run: Run) -> None:
+        """Take in what a cell left that is not run again.
+
+        What an effect left on the disk may have gone its own way since; whoever reads it is held
+        to what is there.
+        """
+        self.apply(cell.cell_id, {**run, "files_written": {}} if cell.effects else run)
+        self.outputs[cell.cell_id] = cell.output_hash
+
     def _drop(self, name: str) -> None:
         """Forget a variable; those that shared objects with it go on without it."""
         version = self.names.pop(name, None)
@@ -128,6 +155,8 @@ class Environment:
             self.producers[name] = cell.cell_id
             if is_ambient(name):
                 self.ambient.add(name)
+        self.files.update(dict.fromkeys(cell.written, Changing(cell.cell_id)))
+        self.outputs[cell.cell_id] = Changing(cell.cell_id)
         self.show(cell.cell_id, cell.run)
 
     def show(self, cell_id: str, run: Run | None) -> None:
@@ -147,9 +176,9 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if "rlmnb:always" in cell.tags:
         return ["is tagged rlmnb:always"]
     run = cell.run
+    causes = [cell.marked] if cell.marked else []
     if run is None:
-        return _causes_without_run(cell, env)
-    causes = []
+        return causes + _causes_without_run(cell, env, files)
     if _is_edited(cell, run):
         causes.append("source edited")
     if run.get("untracked"):
@@ -160,7 +189,25 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if run["python"] != files.python:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     causes += _read_causes(run, env)
+    causes += _dependency_causes(cell, run.get("depends", {}), env)
     return causes + files.causes(cell, run, env)
+
+
+def _dependency_causes(
+    cell: CodeCell, then: Mapping[str, str | None], env: Environment
+) -> list[str]:
+    """Say which of the cells that a cell names show something else than they did."""
+    causes = []
+    for other, shown in {**cell.depends, **then}.items():
+        if other not in cell.depends:
+            continue  # the edge was taken out since
+        if other not in env.outputs:
+            causes.append(f"{other}, which it depends on, is not above it")
+        elif isinstance(now := env.outputs[other], Changing):
+            causes.append(f"{other}, which it depends on, changes")
+        elif now != shown:
+            causes.append(f"{other}, which it depends on, changed")
+    return causes
 
 
 def _is_edited(cell: CodeCell, run: Run) -> bool:
@@ -191,9 +238,9 @@ def display_causes(cell: CodeCell, env: Environment, holding: frozenset[str]) ->
     ]
 
 
-def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
+def _causes_without_run(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if not cell.recorded:
-        return ["has not been run by rlmnb"]
+        return [] if cell.marked else ["has not been run by rlmnb"]
     found = []
     for name in names_of(cell.source).reads:
         version = env.names.get(name)
@@ -202,7 +249,8 @@ def _causes_without_run(cell: CodeCell, env: Environment) -> list[str]:
         elif version is not None and not version["digest"].startswith(RECORDED):
             # What the agent had then is not known, so it cannot be said to be the same.
             found.append(f"{name} from {env.producers.get(name, 'the start')} was made anew")
-    return found
+    found += _dependency_causes(cell, {}, env)
+    return found + files.causes(cell, recorded_run(cell), env)
 
 
 def _read_causes(run: Run, env: Environment) -> list[str]:
@@ -247,10 +295,22 @@ class Files:
 
     def causes(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         """Say which files are no longer what the cell read, or left."""
+        causes = self._read(run, env) + self._written(cell, run, env) + self._asked(run, env)
+        return causes + [
+            f"the files in {path} changed"
+            for path, then in run["listed"].items()
+            # Files that only cells further down make were not there yet.
+            if self.listing(path, frozenset(self.made_by.keys() - env.files.keys())) != then
+        ]
+
+    def _read(self, run: Run, env: Environment) -> list[str]:
         causes = []
         for path, version in run["files_read"].items():
             if path in env.files:
                 now = env.files[path]
+                if isinstance(now, Changing):
+                    causes.append(f"{path} from {now.cell_id} changes")
+                    continue
             else:
                 now = self.now(path, version)
                 # The notebook's own later write is part of its story, not a change from outside.
@@ -258,6 +318,13 @@ class Files:
                     continue
             if now != version["hash"]:
                 causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
+        return causes
+
+    def _written(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
+        if cell.effects:
+            # What an effect left is the user's to change; but it builds on what cells above leave.
+            return [f"{path} is written anew above" for path in cell.written if path in env.files]
+        causes = []
         for path, version in run["files_written"].items():
             if self.last_writers.get(path) != cell.cell_id:
                 continue
@@ -265,21 +332,22 @@ class Files:
             if now != version["hash"]:
                 gone = "was removed" if now == MISSING else "was changed"
                 causes.append(f"{path} {gone} since it was written")
+        return causes
+
+    def _asked(self, run: Run, env: Environment) -> list[str]:
+        causes = []
         for path, then in run.get("asked", {}).items():
-            if path in env.files:
-                now = MISSING if env.files[path] == MISSING else "file"
+            left = env.files.get(path)
+            if isinstance(left, Changing):
+                continue  # known once that cell has run
+            if left is not None:
+                now = MISSING if left == MISSING else "file"
             elif path in self.last_written:
                 continue  # a cell further down makes it, or takes it away
             else:
                 now = self.kind(path)
             if now != then:
                 causes.append(f"{path} is {'missing' if now == MISSING else f'a {now}'} now")
-        causes += [
-            f"the files in {path} changed"
-            for path, then in run["listed"].items()
-            # Files that only cells further down make were not there yet.
-            if self.listing(path, frozenset(self.made_by.keys() - env.files.keys())) != then
-        ]
         return causes
 
 
@@ -287,7 +355,7 @@ def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, st
     """Return, for each file, the last cell that wrote it and what it left."""
     writers, written = {}, {}
     for cell in cells:
-        for path, version in (cell.run or {}).get("files_written", {}).items():
+        for path, version in cell.written.items():
             writers[path] = cell.cell_id
             written[path] = version["hash"]
     return writers, written
@@ -327,7 +395,9 @@ def recorded_run(cell: CodeCell) -> Run:
             for name in names_of(cell.source).writes
         ],
         "deleted": [],
+        "files_read": cell.files_read,
         "files_written": {},
+        "listed": {},
     }
 
 
@@ -346,7 +416,9 @@ def survey(
             stale[cell.cell_id] = causes
             env.change(cell)
         elif cell.run is not None:
-            env.apply(cell.cell_id, cell.run)
+            env.keep(cell, cell.run)
         elif cell.source.strip() and "skip-execution" not in cell.tags:
-            env.apply(cell.cell_id, recorded_run(cell))
+            env.keep(cell, recorded_run(cell))
+        else:
+            env.outputs[cell.cell_id] = cell.output_hash
     return stale

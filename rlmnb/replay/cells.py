@@ -7,42 +7,73 @@ import sys
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.graph.effects import CHANGING, READING, is_effectful, tools_called
 from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_FROZEN_TYPES = ("tool", "llm_call", "map_reduce")
 _MEMORY = "working_memory"
+_DONE = ("completed", "promoted")
+_MARKED = "was marked as no longer valid"
 
 
 def code_cells(session: Session) -> list[CodeCell]:
     """Return the code cells of a session with their traces."""
     found = []
+    entries = session.index["cells"]
     for cell in session.cells:
-        raw = cell.raw
+        raw, entry = cell.raw, cell.entry
         if raw.get("cell_type") != "code":
             continue
         record = raw["metadata"].get("rlmnb")
         record = record if isinstance(record, dict) else {}
         run = record.get("run")
-        own = "copy_of" not in cell.entry
+        own = "copy_of" not in entry
         tags = raw["metadata"].get("tags")
-        recorded = own and cell.status in ("completed", "promoted") and not cell.entry.get("edited")
+        source = cell.source
+        called = tools_called(source)
         found.append(
             CodeCell(
                 cell_id=cell.cell_id,
-                source=cell.source,
-                source_hash=digest.source_hash(cell.source),
+                source=source,
+                source_hash=entry["source_hash"],
                 run=run if own and isinstance(run, dict) else None,
-                recorded=recorded,
+                recorded=own and entry["status"] in _DONE and not entry.get("edited"),
                 tags=frozenset(tags if isinstance(tags, list) else ()),
-                number=cell.number,
-                frozen=cell.type in _FROZEN_TYPES,
+                number=entry["number"],
+                frozen=_frozen(entry, called),
+                effects=tuple(sorted(filter(is_effectful, called))),
+                marked=_mark(record) if entry["status"] == "invalidated" else None,
+                depends={
+                    other: entries[other]["output_hash"] if other in entries else None
+                    for other in entry.get("explicit", ())
+                    if other not in entries or entries[other]["status"] is not None
+                },
+                output_hash=entry["output_hash"],
+                files_read=entry.get("files_read", {}),
+                files_written=entry.get("files_written", {}),
             )
         )
     return found
+
+
+def _frozen(entry: dict[str, Any], called: frozenset[str]) -> str:
+    """Say why a cell is never run, nothing if it may be."""
+    if entry["type"] in ("llm_call", "map_reduce"):
+        return "it is a model call, and is kept as it was recorded"
+    if foreign := sorted(called - READING - CHANGING):
+        return f"only its agent has {', '.join(foreign)}: it is kept as it was recorded"
+    if entry["type"] == "tool" and not called:
+        return "it is no call of a tool that can be run, and is kept as it was recorded"
+    return ""
+
+
+def _mark(record: dict[str, Any]) -> str:
+    why = record.get("invalidated")
+    why = why.get("reason") if isinstance(why, dict) else why
+    return f"was marked as no longer valid: {why}" if isinstance(why, str) else _MARKED
 
 
 def working_directory(session: Session) -> str:

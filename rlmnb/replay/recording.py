@@ -67,7 +67,15 @@ class Recorder:
             "files_read": run["files_read"],
             "files_written": run["files_written"],
         }
+        if cell.marked:
+            replaced["invalidated"] = None
         self._update(cell, done, record, replaced)
+
+    def mark(self, cell: CodeCell, why: str) -> None:
+        """Keep that a cell no longer holds, where nothing else will tell."""
+        record = {"status": "invalidated", "invalidated": {"reason": why, "was": "completed"}}
+        entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "at": times.now()}
+        self._waiting.append(self._thread.submit(self._append, portable(entry)))
 
     def shows_anew(self, cell: CodeCell, done: Mapping[str, Any], run: Run) -> None:
         """Keep what a cell shows after another one has changed it."""
@@ -146,6 +154,11 @@ class Recorder:
             fold(self._place, self._seq, timeout=_FOLD_PATIENCE)
             self._folded_at = time.monotonic()
             self._seq = -1
+
+
+def as_portable(outputs: Any) -> Any:
+    """Return outputs as the notebook will have them."""
+    return portable(_plain(outputs))
 
 
 def _plain(value: Any) -> Any:

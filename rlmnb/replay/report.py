@@ -15,6 +15,8 @@ class Report:
     restored: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    # Stale, and not among the cells that were asked for.
+    left: list[str] = field(default_factory=list)
     causes: dict[str, list[str]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Unpack
 
+from rlmnb import digest
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     CodeCell,
@@ -15,12 +17,12 @@ from rlmnb.graph.traces import (
     causes_of,
     display_causes,
     is_ambient,
-    may_write,
     recorded_run,
     survey,
     unedited,
 )
 from rlmnb.kernel.tracker import is_history
+from rlmnb.replay.blocking import Blocked
 from rlmnb.replay.cells import (
     PYTHON,
     code_cells,
@@ -30,46 +32,30 @@ from rlmnb.replay.cells import (
 )
 from rlmnb.replay.files import Versions
 from rlmnb.replay.naming import Naming, closure
-from rlmnb.replay.recording import Recorder
-from rlmnb.replay.report import Report, Teller
+from rlmnb.replay.recording import Recorder, as_portable
+from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Supply, Unavailable
+from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """How a replay is to go."""
-
-    force: frozenset[str] = frozenset()
-    fail_fast: bool = False
-    timeout: float | None = None
-    memory: int | None = None
-    tell: Teller = lambda *_: None
-
-
-def replay(
-    session: Session,
-    *,
-    force: frozenset[str] = frozenset(),
-    fail_fast: bool = False,
-    timeout: float | None = None,
-    memory: int | None = None,
-    tell: Teller | None = None,
-) -> Report:
+def replay(session: Session, **wishes: Unpack[WishesGiven]) -> Report:
     """Bring a session up to date. No kernel is started when nothing is stale."""
     began = time.perf_counter()
+    asked = Wishes(**wishes)
     cells = code_cells(session)
     start = starting_environment(session)
     report = Report()
     files = files_now(cells)
     stale = survey(cells, files, start)
-    if not force and not stale:
-        report.reused = [cell.cell_id for cell in cells]
-    else:
+    wanted = {*stale, *asked.force}
+    if wanted if asked.only is None else wanted & asked.only:
         with Recorder(session) as recorder:
-            wishes = Wishes(force, fail_fast, timeout, memory, tell or (lambda *_: None))
-            runner = _Replay(session, cells, report, recorder, wishes)
+            runner = _Replay(session, cells, report, recorder, asked)
             asyncio.run(runner.go(start, files, frozenset(stale)))
+    else:
+        report.reused = [cell.cell_id for cell in cells if cell.cell_id not in stale]
+        report.left = list(stale)
     report.seconds = time.perf_counter() - began
     return report
 
@@ -110,7 +96,8 @@ class _Replay:
         self._naming = Naming()
         self._wishes = wishes
         self._versions = Versions(cells, session.place.objects)
-        self._blocked: dict[str, str] = {}
+        self._blocked = Blocked()
+        self._depended_on = frozenset(other for cell in cells for other in cell.depends)
         self._unedited = unedited(cells)
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
@@ -143,7 +130,7 @@ class _Replay:
                 self._versions,
                 start,
                 self._report,
-                self._wishes.tell,
+                self._wishes,
                 cwd,
             )
             try:
@@ -168,7 +155,9 @@ class _Replay:
             if names is not None and any(map(is_history, names.early)):
                 last = self._order[cell.cell_id]
         return frozenset(
-            cell.cell_id for cell in self._cells[:last] if cell.source.strip() and not cell.frozen
+            cell.cell_id
+            for cell in self._cells[:last]
+            if cell.source.strip() and self._wishes.hinders(cell) is None
         )
 
     async def _step(self, cell: CodeCell) -> None:
@@ -180,61 +169,60 @@ class _Replay:
             causes = ["a cell below looks at earlier outputs"]
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
-        blocked = self._blocked_by(cell)
-        if blocked is not None:
-            self._report.skipped.append(cell.cell_id)
-            self._report.causes[cell.cell_id] = [f"{blocked} did not run to its end"]
-            self._block(cell, blocked)
+        if causes and self._wishes.only is not None and cell.cell_id not in self._wishes.only:
+            self._report.left.append(cell.cell_id)
+            self._report.causes[cell.cell_id] = causes
+            self._blocked.add(cell, cell.cell_id)
             return
-        if not causes:
+        if by := self._blocked_by(cell):
+            self._skip(cell, [f"{by} did not run to its end"], by)
+        elif not causes:
             self._reuse(cell)
-            return
+        elif why := self._wishes.hinders(cell):
+            self._skip(cell, [*causes, why], cell.cell_id)
+        else:
+            self._report.causes[cell.cell_id] = causes
+            await self._execute(cell, causes)
+
+    def _skip(self, cell: CodeCell, causes: list[str], by: str) -> None:
+        """Leave a cell as it is, and all that depends on it."""
+        self._report.skipped.append(cell.cell_id)
         self._report.causes[cell.cell_id] = causes
-        if cell.frozen:
-            self._report.skipped.append(cell.cell_id)
-            causes.append("it is a tool or model cell, which is not run")
-            self._block(cell, cell.cell_id)
-            return
-        await self._execute(cell, causes)
+        self._blocked.add(cell, by)
+        if cell.run is None and cell.recorded and cell.depends:
+            # Only this replay has seen what its dependencies showed when it was recorded.
+            self._recorder.mark(cell, causes[0])
 
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
         if cell.run is not None:
             self._kernel.shows(cell.number - 1, cell.run.get("shows", {}))
-            self._take_in(cell, cell.run)
+            self._keep(cell, cell.run)
         elif cell.source.strip() and "skip-execution" not in cell.tags:
-            self._take_in(cell, recorded_run(cell))
+            self._keep(cell, recorded_run(cell))
+        else:
+            self._env.outputs[cell.cell_id] = cell.output_hash
 
-    def _take_in(self, cell: CodeCell, run: Run) -> None:
+    def _keep(self, cell: CodeCell, run: Run) -> None:
         self._supply.runs[cell.cell_id] = run
-        self._env.apply(cell.cell_id, run)
+        self._env.keep(cell, run)
 
     def _blocked_by(self, cell: CodeCell) -> str | None:
         if not self._blocked:
             return None
-        names = self._naming.names(cell)
-        reads, opaque = closure(names, self._env)
-        for name, by in self._blocked.items():
-            if opaque or name in reads:
-                return by
-        return None
-
-    def _block(self, cell: CodeCell, by: str) -> None:
-        for name in may_write(cell):
-            self._blocked[name] = by
+        reads, opaque = closure(self._naming.names(cell), self._env)
+        return self._blocked.by(cell, reads, opaque=opaque)
 
     async def _execute(self, cell: CodeCell, causes: list[str]) -> None:
         try:
             await self._supply.materialise(cell, self._env)
         except Unavailable as reason:
-            self._report.skipped.append(cell.cell_id)
-            self._report.causes[cell.cell_id] = [*causes, str(reason)]
-            self._block(cell, cell.cell_id)
+            self._skip(cell, [*causes, str(reason)], cell.cell_id)
             return
         self._wishes.tell(cell.cell_id, cell.number, "running")
         self._supply.put_files(cell, self._env)
         done, trace, error = await self._kernel.run(cell.number - 1)
-        if trace is not None and self._read_too_new(trace):
+        if trace is not None and not cell.effects and self._read_too_new(trace):
             # A file was not yet at the version due, under a name that nobody could tell before.
             self._supply.hold(trace)
             await self._supply.materialise(cell, self._env)
@@ -255,9 +243,12 @@ class _Replay:
             "code": code_hash(cell.source),
             "python": PYTHON,
         }
+        if cell.depends:
+            run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
         self._supply.hold(run)
-        self._versions.know(run["files_written"])
-        self._versions.touch(run["files_written"])
+        if not cell.effects:
+            self._versions.know(run["files_written"])
+            self._versions.touch(run["files_written"])
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
         self._env.show(cell.cell_id, run)
@@ -265,17 +256,21 @@ class _Replay:
         if error is not None and not allowed:
             self._report.failed.append(cell.cell_id)
             self._report.errors[cell.cell_id] = error
-            self._block(CodeCell(cell.cell_id, cell.source, "", run, False), cell.cell_id)
+            self._blocked.add(replace(cell, run=run), cell.cell_id)
             if self._wishes.fail_fast:
                 raise _Stop
             return
-        for name in may_write(CodeCell(cell.cell_id, cell.source, "", run, False)):
-            self._blocked.pop(name, None)
-        self._take_in(cell, run)
+        self._blocked.clear(replace(cell, run=run))
+        self._supply.runs[cell.cell_id] = run
+        self._env.apply(cell.cell_id, run)
+        if cell.cell_id in self._depended_on:
+            self._env.outputs[cell.cell_id] = digest.output_hash(as_portable(done["outputs"]))
+        else:
+            self._env.outputs[cell.cell_id] = None
 
     def _read_too_new(self, trace: Run) -> bool:
         """Put back the files that a cell has read in another version than it was due."""
-        due = self._env.files
+        due = {path: now for path, now in self._env.files.items() if isinstance(now, str)}
         return self._versions.put(
             due,
             [

@@ -14,7 +14,8 @@ from rlmnb.graph.traces import Changing, CodeCell, Environment, Run, Version
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.replay.files import Versions, named_by
 from rlmnb.replay.naming import Naming, closure
-from rlmnb.replay.report import Report, Teller
+from rlmnb.replay.report import Report
+from rlmnb.replay.wishes import Wishes
 
 if TYPE_CHECKING:
     from rlmnb.replay.managed import ManagedKernel
@@ -38,7 +39,7 @@ class Supply:
         versions: Versions,
         start: Environment,
         report: Report,
-        tell: Teller,
+        wishes: Wishes,
         cwd: str,
     ) -> None:
         self.kernel = kernel
@@ -54,7 +55,7 @@ class Supply:
         self._versions = versions
         self._start = start
         self._report = report
-        self._tell = tell
+        self._wishes = wishes
         self._cwd = cwd
 
     def hold(self, run: Run) -> None:
@@ -71,7 +72,8 @@ class Supply:
         strings = names.strings if names is not None else ()
         # What the cell itself made was not there when it began.
         before = (cell.run or {}).get("before", {})
-        due = {path: was for path, was in before.items() if was == MISSING} | env.files
+        due = {path: was for path, was in before.items() if was == MISSING}
+        due |= {path: now for path, now in env.files.items() if isinstance(now, str)}
         self._versions.put(due, named_by(cell, strings, self._cwd))
 
     async def materialise(self, cell: CodeCell, env: Environment) -> None:
@@ -118,9 +120,10 @@ class Supply:
     async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
         """Run every cell above in order: what they made holds together in no other way."""
         for other in self._cells[: self._order[cell.cell_id]]:
-            if other.source.strip() and not other.frozen and other.cell_id in self.runs:
+            runs = other.source.strip() and self._wishes.hinders(other) is None
+            if runs and other.cell_id in self.runs:
                 self.put_files(other, env)
-                self._tell(other.cell_id, other.number, "running")
+                self._wishes.tell(other.cell_id, other.number, "running")
                 await self.kernel.run(other.number - 1)
                 self._report.ran(other.cell_id)
         self.held = {
@@ -173,8 +176,8 @@ class Supply:
         """Run the cell that made a version which cannot be restored."""
         producer = env.producers[version["names"][0]]
         cell = next(each for each in self._cells if each.cell_id == producer)
-        if cell.frozen:
-            raise Unavailable(f"{producer} is a tool or model cell, which is not run")
+        if why := self._wishes.hinders(cell):
+            raise Unavailable(f"it needs what {producer} made, which is not run again: {why}")
         if "rlmnb:pinned" in cell.tags:
             raise Unavailable(f"{producer} is pinned, and what it made cannot be restored")
         await self._again(cell)
@@ -190,7 +193,7 @@ class Supply:
             if other.cell_id in self.runs:
                 before.apply(other.cell_id, self.runs[other.cell_id])
         await self.materialise(cell, before)
-        self._tell(cell.cell_id, cell.number, "running")
+        self._wishes.tell(cell.cell_id, cell.number, "running")
         self.put_files(cell, before)
         _, trace, _ = await self.kernel.run(cell.number - 1)
         self._report.ran(cell.cell_id)

@@ -1,0 +1,46 @@
+"""How a replay is to go, as whoever asks for it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from rlmnb.graph.traces import CodeCell
+from rlmnb.replay.report import Teller
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How a replay is to go."""
+
+    force: frozenset[str] = frozenset()
+    # The cells that may run, where not all of them may.
+    only: frozenset[str] | None = None
+    allow_effects: bool = False
+    fail_fast: bool = False
+    timeout: float | None = None
+    memory: int | None = None
+    tell: Teller = lambda *_: None
+
+    def hinders(self, cell: CodeCell) -> str | None:
+        """Say why a cell must not be run, None if it may."""
+        if cell.frozen:
+            return cell.frozen
+        if cell.effects and not self.allow_effects:
+            tools = ", ".join(cell.effects)
+            return (
+                f"it changes things outside the notebook ({tools}): allow it with --allow-effects"
+            )
+        return None
+
+
+class WishesGiven(TypedDict, total=False):
+    """The fields of `Wishes`, as a caller may give them."""
+
+    force: frozenset[str]
+    only: frozenset[str] | None
+    allow_effects: bool
+    fail_fast: bool
+    timeout: float | None
+    memory: int | None
+    tell: Teller
