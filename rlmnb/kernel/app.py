@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import builtins
 import contextlib
 import io
 import json
@@ -19,6 +20,7 @@ from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
+from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import sessions_root
@@ -31,6 +33,7 @@ class RlmnbKernel(IPythonKernel):
 
     implementation = "rlmnb"
     objects: str | None = None
+    without_effects = False
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
@@ -39,6 +42,9 @@ class RlmnbKernel(IPythonKernel):
         self._storing = False
         self._process = os.getpid()
         atexit.register(self._store_now)
+        # Found wherever no variable has this name, and in no list of the user's variables.
+        self.tools = builtins.tools = Tools()  # type: ignore[attr-defined]
+        self.allow_effects(allowed=not self.without_effects)
 
     @property
     def tracker(self) -> Tracker:
@@ -111,6 +117,10 @@ class RlmnbKernel(IPythonKernel):
             metadata["rlmnb"], self._trace = self._trace, None
         return metadata
 
+    def allow_effects(self, *, allowed: bool) -> None:
+        """Let cells call tools that change things, or not."""
+        self.tools._effects = allowed
+
     def restore_state(self, request: str) -> str:
         """Bring variables to the versions asked for; called through a silent request."""
         asked = json.loads(request)
@@ -162,6 +172,7 @@ def main() -> None:
     if memory := os.environ.pop("RLMNB_MEMORY", None):
         _cap(int(memory))
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
+    RlmnbKernel.without_effects = bool(os.environ.pop("RLMNB_NO_EFFECTS", None))
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)
     keep_bytecode_honest()

@@ -32,6 +32,7 @@ _COMMANDS = frozenset(
     {
         "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput",
         "getstatusoutput", "run_line_magic", "run_cell_magic", "create_subprocess_shell",
+        "Bash",
     }
 )  # fmt: skip
 _HISTORY = frozenset({"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_dh", "_oh", "_ih"})

@@ -1,0 +1,92 @@
+"""What a tool answered, as text for people: the same whether an agent or a replay ran it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def shown(operation: str, response: Any) -> str:
+    """Return a tool's answer as a person would want to read it."""
+    if isinstance(response, str):
+        return response
+    if not isinstance(response, Mapping):
+        return json.dumps(response, ensure_ascii=False, default=str)
+    teller = _TELLERS.get(operation)
+    told = teller(response) if teller is not None else None
+    if told is None:
+        told = json.dumps(dict(response), indent=1, ensure_ascii=False, default=str)
+    return told
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _read(response: Mapping[str, Any]) -> str | None:
+    file = response.get("file")
+    if not isinstance(file, Mapping):
+        return None
+    if isinstance(content := file.get("content"), str):
+        return content
+    if response.get("type") == "image":
+        return f"{_text(file.get('type')) or 'image'} of {file.get('originalSize')} bytes"
+    return None
+
+
+def _bash(response: Mapping[str, Any]) -> str | None:
+    parts = [_text(response.get(key)) for key in ("stdout", "stderr")]
+    return "\n".join(part for part in parts if part)
+
+
+def _names(response: Mapping[str, Any]) -> str | None:
+    names = response.get("filenames")
+    if not isinstance(names, list):
+        return None
+    lines = [str(name) for name in names]
+    if response.get("truncated"):
+        lines.append(f"and more: {response.get('totalMatches')} in all")
+    return "\n".join(lines) or "nothing found"
+
+
+def _grep(response: Mapping[str, Any]) -> str | None:
+    if isinstance(content := response.get("content"), str) and content:
+        return content
+    return _names(response)
+
+
+def _patched(response: Mapping[str, Any]) -> str | None:
+    path = response.get("filePath")
+    hunks = response.get("structuredPatch")
+    if not isinstance(path, str) or not isinstance(hunks, list):
+        return None
+    lines = [path]
+    for hunk in hunks:
+        if isinstance(hunk, Mapping) and isinstance(hunk.get("lines"), list):
+            old, new = hunk.get("oldStart"), hunk.get("newStart")
+            lines.append(f"@@ -{old},{hunk.get('oldLines')} +{new},{hunk.get('newLines')} @@")
+            lines += [str(line) for line in hunk["lines"]]
+    if len(lines) == 1 and isinstance(content := response.get("content"), str):
+        count = len(content.splitlines())
+        lines.append(f"{count} {'line' if count == 1 else 'lines'} written")
+    return "\n".join(lines)
+
+
+def _notebook(response: Mapping[str, Any]) -> str | None:
+    if error := response.get("error"):
+        return str(error)
+    mode, cell = response.get("edit_mode"), response.get("cell_id")
+    return f"{response.get('notebook_path')}: {mode} {cell}\n{_text(response.get('new_source'))}"
+
+
+_TELLERS = {
+    "Read": _read,
+    "Bash": _bash,
+    "Glob": _names,
+    "Grep": _grep,
+    "Write": _patched,
+    "Edit": _patched,
+    "MultiEdit": _patched,
+    "NotebookEdit": _notebook,
+}

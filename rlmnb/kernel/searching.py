@@ -1,0 +1,190 @@
+"""Finding files and the lines in them, the way the agent's Glob and Grep answer.
+
+Both look at every file below a directory, so that a replay knows which directories were listed
+and which files were read.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_NAMES = 100
+_SKIPPED = frozenset({".git", ".hg", ".svn", ".rlmnb", "__pycache__", "node_modules", ".venv"})
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_TYPES = {
+    "py": "*.{py,pyi}",
+    "js": "*.{js,jsx,mjs,cjs}",
+    "ts": "*.{ts,tsx,mts,cts}",
+    "rust": "*.rs",
+    "go": "*.go",
+    "java": "*.java",
+    "md": "*.{md,markdown}",
+    "json": "*.json",
+    "html": "*.{html,htm}",
+    "css": "*.css",
+    "c": "*.{c,h}",
+    "cpp": "*.{cc,cpp,cxx,hpp,hh,h}",
+    "yaml": "*.{yml,yaml}",
+    "toml": "*.toml",
+    "txt": "*.txt",
+    "sh": "*.{sh,bash}",
+}
+_MODES = ("files_with_matches", "content", "count")
+
+
+def find_files(pattern: str, path: str) -> dict[str, Any]:
+    """Return the files below a path whose name matches, in the order of their names."""
+    base, pattern = _rooted(pattern, path)
+    matches = _matcher(pattern)
+    found = [name for name in _walk(base) if matches(name)]
+    where = "" if os.path.abspath(base) == os.getcwd() else base
+    return {
+        "filenames": [os.path.join(where, name) for name in found[:_MOST_NAMES]],
+        # How long it took would make two equal answers different.
+        "durationMs": 0,
+        "numFiles": min(len(found), _MOST_NAMES),
+        "truncated": len(found) > _MOST_NAMES,
+        "totalMatches": len(found),
+        "countIsComplete": True,
+    }
+
+
+def _rooted(pattern: str, path: str) -> tuple[str, str]:
+    """Return where to look and for what; an absolute pattern says both."""
+    if not os.path.isabs(pattern):
+        return path, pattern
+    parts = pattern.split("/")
+    plain = next(at for at, part in enumerate([*parts, "*"]) if set(part) & set("*?[{"))
+    plain = min(plain, len(parts) - 1)
+    return "/".join(parts[:plain]) or "/", "/".join(parts[plain:])
+
+
+def _walk(base: str) -> Iterator[str]:
+    for directory, names, files in os.walk(base):
+        names[:] = sorted(name for name in names if name not in _SKIPPED)
+        for name in sorted(files):
+            yield os.path.relpath(os.path.join(directory, name), base)
+
+
+def _matcher(pattern: str) -> Any:
+    """Return a test for paths: `*` stays within a name, `**` does not, `{a,b}` is either."""
+    whole = re.compile("|".join(_as_regex(each) for each in _alternatives(pattern)))
+    return lambda name: whole.fullmatch(name.replace(os.sep, "/")) is not None
+
+
+def _alternatives(pattern: str, depth: int = 0) -> list[str]:
+    found = _BRACES.search(pattern)
+    if found is None or depth > 4:
+        return [pattern]
+    head, tail = pattern[: found.start()], pattern[found.end() :]
+    return [
+        each
+        for choice in found.group(1).split(",")
+        for each in _alternatives(head + choice + tail, depth + 1)
+    ]
+
+
+def _as_regex(pattern: str) -> str:
+    parts = []
+    for part in pattern.removeprefix("./").split("/"):
+        if part == "**":
+            parts.append("(?:[^/]+/)*")
+        else:
+            inner = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+            parts.append(inner.removesuffix(r"\z").replace(".*", "[^/]*") + "/")
+    return "".join(parts).removesuffix("/")
+
+
+def search_files(pattern: str, path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what matches below a path: the files, the lines, or how many in each."""
+    mode = options.get("output_mode", "files_with_matches")
+    if mode not in _MODES:
+        raise ValueError(f"output_mode is {mode!r}, wanted {', '.join(_MODES)}")
+    flags = re.IGNORECASE if options.get("-i") else 0
+    if options.get("multiline"):
+        flags |= re.MULTILINE | re.DOTALL
+    try:
+        wanted = re.compile(pattern, flags)
+    except re.error as error:
+        raise ValueError(f"regex parse error: {error}: {pattern}") from None
+    files = list(_searched(path, options))
+    hits = [(name, lines, found) for name, lines in files if (found := _found(wanted, lines))]
+    limit = options.get("head_limit") or None
+    if mode == "content":
+        shown = [line for hit in hits for line in _lines(*hit, options)][:limit]
+        return {
+            "mode": mode,
+            "numFiles": 0,
+            "filenames": [],
+            "content": "\n".join(shown),
+            "numLines": len(shown),
+        }
+    if mode == "count":
+        counts = [f"{name}:{len(found)}" for name, _, found in hits][:limit]
+        total = sum(len(found) for _, _, found in hits)
+        answer = {"mode": mode, "numFiles": len(hits), "filenames": []}
+        return {**answer, "content": "\n".join(counts), "numMatches": total}
+    names = [name for name, _, _ in hits][:limit]
+    return {"mode": mode, "numFiles": len(names), "filenames": names}
+
+
+def _searched(path: str, options: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the text files that are to be searched, each with its lines."""
+    kind = options.get("type")
+    if kind is not None and kind not in _TYPES:
+        raise ValueError(f"unrecognized file type: {kind}; there are {', '.join(_TYPES)}")
+    globs = [each for each in (options.get("glob"), _TYPES.get(str(kind))) if each]
+    tests = [_matcher(each if "/" in each else f"**/{each}") for each in globs]
+    if os.path.isfile(path):
+        names, base = [os.path.basename(path)], os.path.dirname(path)
+        tests = []
+    elif os.path.isdir(path):
+        names, base = list(_walk(path)), path
+    else:
+        raise FileNotFoundError(f"Path does not exist: {path}")
+    for name in names:
+        if all(test(name) for test in tests):
+            try:
+                with open(os.path.join(base, name), "rb") as file:
+                    data = file.read()
+            except OSError:
+                continue  # gone meanwhile, or not ours to read
+            if b"\0" not in data[:1024]:
+                yield name, data.decode("utf-8", "replace").splitlines()
+
+
+def _found(wanted: re.Pattern[str], lines: list[str]) -> list[int]:
+    """Return the numbers of the lines that match, from 0."""
+    if not wanted.flags & re.DOTALL:
+        return [at for at, line in enumerate(lines) if wanted.search(line)]
+    text = "\n".join(lines)
+    found: set[int] = set()
+    for match in wanted.finditer(text):
+        first = text.count("\n", 0, match.start())
+        found.update(range(first, first + match.group().count("\n") + 1))
+    return sorted(found)
+
+
+def _lines(name: str, lines: list[str], found: list[int], options: dict[str, Any]) -> Iterator[str]:
+    around = options.get("-C") or options.get("context") or 0
+    before, after = options.get("-B") or around, options.get("-A") or around
+    numbered = options.get("-n", True)
+    hits = set(found)
+    shown = sorted(
+        {
+            near
+            for at in found
+            for near in range(max(0, at - before), min(len(lines), at + after + 1))
+        }
+    )
+    last = None
+    for at in shown:
+        if last is not None and at > last + 1 and (before or after):
+            yield "--"
+        mark = ":" if at in hits else "-"
+        yield f"{name}{mark}{f'{at + 1}{mark}' if numbered else ''}{lines[at]}"
+        last = at
