@@ -112,6 +112,10 @@ class Session:
         for name in ("stale", "_cells"):
             self.__dict__.pop(name, None)
 
+    def refresh(self) -> None:
+        """See what has changed since the session was opened."""
+        self._read()
+
     @property
     def index(self) -> graph.Index:
         """The DAG, as `index.json` has it."""

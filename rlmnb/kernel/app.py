@@ -10,6 +10,7 @@ import io
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import sessions_root
 
 _STORE_SECONDS = 0.1
+_LIFE_SECONDS = 2.0
 
 
 class RlmnbKernel(IPythonKernel):
@@ -34,17 +36,41 @@ class RlmnbKernel(IPythonKernel):
     implementation = "rlmnb"
     objects: str | None = None
     without_effects = False
+    # How long a kernel that nobody looks after may be of no use, and whose it is.
+    life: dict[str, Any] | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
         self._storing = False
+        self._used = 0
+        self._last_used = time.monotonic()
+        self._note: tuple[int, Any] = (0, None)
         self._process = os.getpid()
         atexit.register(self._store_now)
         # Found wherever no variable has this name, and in no list of the user's variables.
         self.tools = builtins.tools = Tools()  # type: ignore[attr-defined]
         self.allow_effects(allowed=not self.without_effects)
+
+    def start(self) -> None:
+        """Begin to listen; a kernel that stays warm also watches whether it is still wanted."""
+        super().start()  # type: ignore[no-untyped-call]
+        if self.life is not None:
+            self.io_loop.call_later(_LIFE_SECONDS, self._look_at_life)
+
+    def _look_at_life(self) -> None:
+        assert self.life is not None
+        idle = time.monotonic() - self._last_used > self.life["idle"]
+        if idle or not os.path.exists(self.life["notebook"]):
+            self._store_now()
+            self.io_loop.add_callback(self.io_loop.stop)
+            # A thread of the user's may go on for ever; nobody waits for it.
+            ending = threading.Timer(_LIFE_SECONDS, os._exit, (0,))
+            ending.daemon = True
+            ending.start()
+        else:
+            self.io_loop.call_later(_LIFE_SECONDS, self._look_at_life)
 
     @property
     def tracker(self) -> Tracker:
@@ -72,6 +98,7 @@ class RlmnbKernel(IPythonKernel):
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
+        self._used += 1
         followed = _quietly(lambda: self.tracker.before(code))
         reply: dict[str, Any] = {}
         try:
@@ -87,6 +114,7 @@ class RlmnbKernel(IPythonKernel):
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
             self._store_soon()
+            self._last_used = time.monotonic()
 
     def _store_soon(self) -> None:
         """Write variables to the disk when the cells that stand in line leave time for it.
@@ -121,8 +149,24 @@ class RlmnbKernel(IPythonKernel):
         """Let cells call tools that change things, or not."""
         self.tools._effects = allowed
 
+    # What a replay asks for, through a silent request.
+
+    def begin_replay(self, request: str) -> str:
+        """Say what is held under each name, and why a new kernel would be better if it would."""
+        self.allow_effects(allowed=json.loads(request)["effects"])
+        at, note = self._note
+        held = note if at == self._used and note is not None else self.tracker.holdings()
+        soiled = self.tracker.soiled()
+        return json.dumps({"held": held, "soiled": soiled, "used": self._used > 0})
+
+    def end_replay(self, request: str) -> str:
+        """Keep how a replay calls what is held, for the next one, unless somebody comes between."""
+        self._note = (self._used, json.loads(request))
+        return "null"
+
     def restore_state(self, request: str) -> str:
-        """Bring variables to the versions asked for; called through a silent request."""
+        """Bring variables to the versions asked for."""
+        self._used += 1
         asked = json.loads(request)
         return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
 
@@ -173,6 +217,8 @@ def main() -> None:
         _cap(int(memory))
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
     RlmnbKernel.without_effects = bool(os.environ.pop("RLMNB_NO_EFFECTS", None))
+    if life := os.environ.pop("RLMNB_LIFE", None):
+        RlmnbKernel.life = json.loads(life)
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)
     keep_bytecode_honest()

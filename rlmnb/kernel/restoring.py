@@ -34,18 +34,18 @@ class Restoring:
         for name in absent:
             self.groups.namespace.pop(name, None)
             self.groups.known.pop(name, None)
-        waiting = {version["digest"]: version for version in wanted}
+        waiting = {_key(version) for version in wanted}
         failed: list[str] = []
         by_name = {name: version for version in wanted for name in version["names"]}
 
         def find(name: str) -> Any:
             version = by_name.get(name)
-            if version is not None and version["digest"] in waiting:
+            if version is not None and _key(version) in waiting:
                 bring(version)
             return self.groups.namespace[name]
 
         def bring(version: dict[str, Any]) -> None:
-            waiting.pop(version["digest"], None)
+            waiting.discard(_key(version))
             try:
                 self._bring(version, find)
             except (RlmnbError, Exception):  # noqa: BLE001 - unpickling runs the user's code
@@ -53,7 +53,7 @@ class Restoring:
 
         # Where modules are found comes first, then modules, then what is made of them.
         for version in sorted(wanted, key=_rank):
-            if version["digest"] in waiting:
+            if _key(version) in waiting:
                 bring(version)
         return failed
 
@@ -100,6 +100,11 @@ class Restoring:
         )
         for name in names:
             self.groups.known[name] = group
+
+
+def _key(version: dict[str, Any]) -> tuple[str, str]:
+    """Tell versions apart: two pieces of hidden state have one digest while they are untouched."""
+    return version["digest"], version["names"][0]
 
 
 def _rank(version: dict[str, Any]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -80,6 +81,11 @@ class Tracker:
         self._hidden_now: dict[str, str] | None = None
         self._own = own
         self._look: _Look | None = None
+        self._began = time.time_ns()
+        # The file of each module that is no library's, the stamp it had, the state it came in.
+        self._imported: dict[str, str | None] = dict.fromkeys(sys.modules)
+        self._sources: dict[str, tuple[int, int]] = {}
+        self._first_seen: dict[str, str] = {}
 
     def tracked(self) -> dict[str, int]:
         """Return the user's own variables, each with the identity of its value."""
@@ -105,6 +111,7 @@ class Tracker:
 
     def before(self, source: str) -> None:
         """Look at what a cell may touch, and start listening for files."""
+        self._began = time.time_ns()
         names = self._names(source)
         reads, opaque = self.closure(names)
         self._look = _Look(
@@ -164,6 +171,7 @@ class Tracker:
                     reads[name] = was
         self._note_named(look)
         self._note_modules(look)
+        self._note_imports()
         if self.store is not None:
             for path in self.watch.written:
                 self.store.keep_file(path)
@@ -285,6 +293,7 @@ class Tracker:
             seen = self.modules.look(name)
             before = self.modules.known.get(name)
             self.modules.known[name] = seen
+            self._first_seen.setdefault(name, seen.digest)
             if before is None or before.digest != seen.digest:
                 changed.append(name)
         return changed
@@ -390,7 +399,51 @@ class Tracker:
     ) -> list[str]:
         """Bring variables to the versions wanted; return the digests that could not be had."""
         self._now = self._hidden_now = None
-        return Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
+        self._began = time.time_ns()
+        failed = Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
+        self._note_imports()
+        return failed
+
+    # between replays
+
+    def _note_imports(self) -> None:
+        """Take down which files the local modules were imported from, and as what."""
+        for name in sys.modules.keys() - self._imported.keys():
+            path = self._imported[name] = self.modules.path(name)
+            if path is not None:
+                stamp = _stamp(path)
+                if stamp is None or stamp[0] > self._began:
+                    stamp = (0, 0)  # it may have been saved after it was read
+                self._sources[path] = stamp
+
+    def holdings(self) -> dict[str, str]:
+        """Return the version of each variable, module and piece of hidden state."""
+        held = {name: group.digest for name, group in self.groups.known.items()}
+        held |= {PREFIX + name: seen.digest for name, seen in self.modules.known.items()}
+        held |= {name: now for name, now in self.hidden.digests().items() if now != INITIAL}
+        unknown = self.tracked().keys() - held.keys()
+        return held | dict.fromkeys(unknown, "unknown")
+
+    def soiled(self) -> str | None:
+        """Say what cannot be put back to how a new kernel would have it, None if all can be."""
+        for path, stamp in self._sources.items():
+            if _stamp(path) != stamp:
+                return f"{path} was imported and has changed"
+        for name, seen in self.modules.known.items():
+            if self._first_seen.get(name, seen.digest) != seen.digest:
+                return f"{name} is not as it was imported"
+        for name, now in self.hidden.digests().items():
+            if now != INITIAL and not self.hidden.can_restore(name):
+                return f"{name} was changed"
+        return "figures are open" if self._figures != INITIAL else None
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def pseudo_version(name: str, digest: str) -> dict[str, Any]:

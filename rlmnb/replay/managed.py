@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from queue import Empty
 from typing import Any
 
 import nbformat
+from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
@@ -22,6 +27,8 @@ from rlmnb.files import remove_tree
 from rlmnb.store.sessions import is_alive
 
 START_SECONDS = 30
+ATTACH_SECONDS = 10
+_HEAR_SECONDS = 0.5
 _PREFIX = "rlmnb-kernel-"
 _LONGEST = 70
 
@@ -105,17 +112,21 @@ class ManagedKernel:
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
     ) -> list[str]:
         """Bring variables to these versions; return the digests that could not be had."""
-        request = json.dumps({"wanted": wanted, "absent": absent, "sources": sources})
-        call = f"get_ipython().kernel.restore_state({request!r})"
+        asked = {"wanted": wanted, "absent": absent, "sources": sources}
+        failed: list[str] = await self.ask("restore_state", asked)
+        return failed
+
+    async def ask(self, method: str, request: Any) -> Any:
+        """Have the kernel do something that is no cell, and return its answer."""
+        call = f"get_ipython().kernel.{method}({json.dumps(request)!r})"
         client = self._client.kc
         assert client is not None
-        message = client.execute("", silent=True, user_expressions={"restored": call})
+        message = client.execute("", silent=True, user_expressions={"answer": call})
         reply = await _reply(client, message)
-        answer = reply["content"]["user_expressions"]["restored"]
+        answer = reply["content"]["user_expressions"]["answer"]
         if answer["status"] != "ok":
-            raise KernelError(f"state could not be restored: {answer.get('evalue')}")
-        failed: list[str] = json.loads(_unquoted(answer["data"]["text/plain"]))
-        return failed
+            raise KernelError(f"the kernel could not do {method}: {answer.get('evalue')}")
+        return json.loads(_unquoted(answer["data"]["text/plain"]))
 
 
 def _unquoted(text: str) -> str:
@@ -131,9 +142,89 @@ async def _reply(client: Any, message: str) -> dict[str, Any]:
             return reply
 
 
+class _Process:
+    """What nbclient wants to do with a kernel that it did not start."""
+
+    has_kernel = True
+
+    def __init__(self, pid: int, is_alive: Callable[[], bool]) -> None:
+        self._pid = pid
+        self.is_alive = is_alive
+
+    def interrupt_kernel(self) -> None:
+        os.kill(self._pid, signal.SIGINT)
+
+
+async def _ready(channels: AsyncKernelClient, timeout: float) -> None:
+    """Wait until a kernel answers and what it says to all is heard.
+
+    jupyter_client's own way then listens for a fifth of a second for anything more.
+    """
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        message = channels.kernel_info()
+        try:
+            while True:
+                said = await channels.get_iopub_msg(timeout=_HEAR_SECONDS)
+                if said["parent_header"].get("msg_id") == message:
+                    break
+            while True:
+                reply = await channels.get_shell_msg(timeout=max(0.0, end - time.monotonic()))
+                if reply["parent_header"].get("msg_id") == message:
+                    return
+        except Empty:
+            continue  # it is not listening yet, or is busy
+    raise KernelError(
+        f"the kernel did not answer in {timeout:g} s: it may be busy with a cell",
+        hint="look with: rlmnb kernel status; end it with: rlmnb kernel stop",
+    )
+
+
+@asynccontextmanager
+async def attached_kernel(
+    notebook: Any,
+    *,
+    connection_file: str,
+    pid: int,
+    is_alive: Callable[[], bool],
+    timeout: float | None,
+) -> AsyncIterator[ManagedKernel]:
+    """Talk to a kernel that runs already, and leave it running.
+
+    If the block ends early, whatever cell runs then is interrupted: nobody waits for it any more.
+    """
+    process = _Process(pid, is_alive)
+    client = NotebookClient(
+        notebook,
+        km=process,  # type: ignore[arg-type]
+        timeout=timeout,
+        interrupt_on_timeout=True,
+    )
+    channels = AsyncKernelClient()
+    channels.load_connection_file(connection_file)
+    channels.start_channels(stdin=False)
+    client.kc = channels
+    try:
+        await _ready(channels, ATTACH_SECONDS)
+        channels.allow_stdin = False
+        yield ManagedKernel(client)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.interrupt_kernel()
+        raise
+    finally:
+        channels.stop_channels()
+
+
 @asynccontextmanager
 async def managed_kernel(
-    notebook: Any, *, cwd: str, objects: str, timeout: float | None, memory: int | None = None
+    notebook: Any,
+    *,
+    cwd: str,
+    objects: str,
+    timeout: float | None,
+    memory: int | None = None,
+    effects: bool = False,
 ) -> AsyncIterator[ManagedKernel]:
     """Start a kernel for a notebook, and end it with the block, whatever happens in it.
 
@@ -141,9 +232,11 @@ async def managed_kernel(
     """
     directory = _socket_directory()
     environment = {"RLMNB_OBJECTS": objects}
+    if not effects:
+        environment["RLMNB_NO_EFFECTS"] = "1"
     if memory is not None:
         environment["RLMNB_MEMORY"] = str(memory)
-    patience = _start_seconds()
+    patience = start_seconds()
     if "PYTHONHASHSEED" not in os.environ:
         environment |= {"PYTHONHASHSEED": "0", "RLMNB_HASH_SEED": "ours"}
     manager = AsyncKernelManager(
@@ -180,7 +273,7 @@ async def managed_kernel(
         remove_tree(directory)
 
 
-def _start_seconds() -> int:
+def start_seconds() -> int:
     """Return how long to wait for a kernel: RLMNB_KERNEL_START seconds, 30 if not set."""
     try:
         return max(1, int(os.environ["RLMNB_KERNEL_START"]))
@@ -194,11 +287,17 @@ def _socket_directory() -> str:
     The system takes about a hundred characters for the path of a socket, and a kernel that is
     given more never answers.
     """
+    base = runtime_base()
+    _remove_leftovers(base)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
+
+
+def runtime_base() -> str:
+    """Return where sockets go: a directory whose path is short."""
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         if base and len(base) < _LONGEST and os.access(base, os.W_OK):
-            _remove_leftovers(base)
-            return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
-    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+            return base
+    return tempfile.gettempdir()
 
 
 def _remove_leftovers(base: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from rlmnb import digest
 from rlmnb.graph.code import code_hash
@@ -32,31 +32,53 @@ from rlmnb.replay.cells import (
 )
 from rlmnb.replay.files import Versions
 from rlmnb.replay.naming import Naming, closure
+from rlmnb.replay.owning import ownership
 from rlmnb.replay.recording import Recorder, as_portable
 from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
 
+if TYPE_CHECKING:
+    from rlmnb.replay.warm import Warm
+
 
 def replay(session: Session, **wishes: Unpack[WishesGiven]) -> Report:
     """Bring a session up to date. No kernel is started when nothing is stale."""
     began = time.perf_counter()
     asked = Wishes(**wishes)
+    with ownership(session, asked.patience, asked.tell):
+        report = _replay(session, asked)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def _replay(session: Session, asked: Wishes) -> Report:
     cells = code_cells(session)
     start = starting_environment(session)
     report = Report()
     files = files_now(cells)
     stale = survey(cells, files, start)
     wanted = {*stale, *asked.force}
-    if wanted if asked.only is None else wanted & asked.only:
-        with Recorder(session) as recorder:
-            runner = _Replay(session, cells, report, recorder, asked)
-            asyncio.run(runner.go(start, files, frozenset(stale)))
-    else:
+    if not (wanted if asked.only is None else wanted & asked.only):
         report.reused = [cell.cell_id for cell in cells if cell.cell_id not in stale]
         report.left = list(stale)
-    report.seconds = time.perf_counter() - began
+        return report
+    from rlmnb.replay import warm
+
+    kernel = warm.find(session.place)
+    if kernel is None and asked.keep_kernel:
+        kernel = warm.start(session.place, working_directory(session), memory=asked.memory)
+        report.kernel = "started, stays warm"
+    with Recorder(session) as recorder:
+        try:
+            runner = _Replay(session, cells, report, recorder, asked)
+            asyncio.run(runner.go(start, files, frozenset(stale), kernel))
+        except Soiled as why:
+            asked.tell("", 0, f"a new kernel is started: {why}")
+            kernel = warm.restart(session.place, working_directory(session))
+            runner = _Replay(session, cells, report, recorder, asked)
+            asyncio.run(runner.go(start, files, frozenset(stale), kernel))
     return report
 
 
@@ -74,6 +96,10 @@ _UNTRACKED: Run = {
     "asked": {},
     "flags": [],
 }
+
+
+class Soiled(Exception):  # noqa: N818 - a reason to take another kernel
+    """A warm kernel has something that cannot be put back."""
 
 
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
@@ -102,27 +128,42 @@ class _Replay:
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
 
-    async def go(self, start: Environment, files: Files, stale: frozenset[str]) -> None:
-        """Start the kernel and go down the notebook."""
+    async def go(
+        self, start: Environment, files: Files, stale: frozenset[str], warm: Warm | None
+    ) -> None:
+        """Start a kernel, or take the one that is warm, and go down the notebook."""
         self._files = files
         self._env = start.copy()
-        from rlmnb.replay.managed import as_nodes, managed_kernel
+        from rlmnb.replay.managed import as_nodes, attached_kernel, managed_kernel
 
-        place = self._session.place
         cwd = working_directory(self._session)
         due = [cell for cell in self._cells if cell.cell_id in stale | self._wishes.force]
         # A kernel takes half a second to start, in which the cells' code is looked at.
         preparing = asyncio.create_task(asyncio.to_thread(self._naming.prepare, due))
-        async with managed_kernel(
-            as_nodes(self._session.whole()),
-            cwd=cwd,
-            objects=place.objects,
-            timeout=self._wishes.timeout,
-            memory=self._wishes.memory,
-        ) as self._kernel:
-            self._report.kernel = "started"
+        nodes, timeout = as_nodes(self._session.whole()), self._wishes.timeout
+        if warm is not None:
+            opening = attached_kernel(
+                nodes,
+                connection_file=warm.connection_file,
+                pid=warm.pid,
+                is_alive=lambda: warm.alive,
+                timeout=timeout,
+            )
+        else:
+            opening = managed_kernel(
+                nodes,
+                cwd=cwd,
+                objects=self._session.place.objects,
+                timeout=timeout,
+                memory=self._wishes.memory,
+                effects=self._wishes.allow_effects,
+            )
+        async with opening as self._kernel:
             await preparing
             self._needed_by_history = self._above_history(due)
+            held = await self._begin() if warm is not None else {}
+            if self._report.kernel == "not started":
+                self._report.kernel = "started" if warm is None else "warm"
             self._supply = Supply(
                 self._kernel,
                 self._cells,
@@ -132,6 +173,7 @@ class _Replay:
                 self._report,
                 self._wishes,
                 cwd,
+                held,
             )
             try:
                 for cell in self._cells:
@@ -146,6 +188,19 @@ class _Replay:
                 self._recorder.fold()
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
+            if warm is not None:
+                await self._kernel.ask("end_replay", self._supply.held)
+
+    async def _begin(self) -> dict[str, str]:
+        """Learn what a warm kernel holds; refuse one that cannot be brought to the start."""
+        request = {"effects": self._wishes.allow_effects}
+        found = await self._kernel.ask("begin_replay", request)
+        if found["soiled"]:
+            raise Soiled(found["soiled"])
+        if found["used"] and self._needed_by_history:
+            raise Soiled("a cell looks at earlier outputs")
+        held: dict[str, str] = found["held"]
+        return held
 
     def _above_history(self, due: list[CodeCell]) -> frozenset[str]:
         """Return the cells above one that will run and looks at `_` or `Out`: all run, in order."""

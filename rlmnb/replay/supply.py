@@ -10,8 +10,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rlmnb.digest import MISSING
-from rlmnb.graph.traces import Changing, CodeCell, Environment, Run, Version
+from rlmnb.graph.traces import (
+    INITIAL,
+    Changing,
+    CodeCell,
+    Environment,
+    Run,
+    Version,
+    is_ambient,
+)
 from rlmnb.kernel.hidden import CHANCE
+from rlmnb.kernel.tracker import pseudo_version
 from rlmnb.replay.files import Versions, named_by
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.report import Report
@@ -41,12 +50,13 @@ class Supply:
         report: Report,
         wishes: Wishes,
         cwd: str,
+        held: dict[str, str],
     ) -> None:
         self.kernel = kernel
         # The trace of each cell gone past: the one it had, or the one it has left just now.
         self.runs: dict[str, Run] = {}
         # What the kernel has under each name.
-        self.held: dict[str, str] = {}
+        self.held = held
         # What the kernel calls a value that was made again, and what the records call it.
         self.alias: dict[str, str] = {}
         self._cells = cells
@@ -89,6 +99,7 @@ class Supply:
                 for version in _unique(env.names[name] for name in sorted(due))
                 if any(self.held.get(name) != version["digest"] for name in version["names"])
             ]
+            missing += self._astray(env)
             missing += self._holders(missing, [env.names[name] for name in sorted(due)])
             unstored = [version for version in missing if not self._storable(version)]
             if unstored:
@@ -116,6 +127,14 @@ class Supply:
                     self.held[name] = version["digest"]
                 self._note_restored(env.producers.get(version["names"][0]))
         await self._run_from_the_top(cell, env)
+
+    def _astray(self, env: Environment) -> list[Version]:
+        """Return the state that no cell above has touched, where this kernel has it otherwise."""
+        return [
+            pseudo_version(name, INITIAL)
+            for name, has in self.held.items()
+            if is_ambient(name) and name not in env.names and has != INITIAL
+        ]
 
     async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
         """Run every cell above in order: what they made holds together in no other way."""

@@ -20,6 +20,10 @@ class Wishes:
     fail_fast: bool = False
     timeout: float | None = None
     memory: int | None = None
+    # Leave the kernel running for the next replay.
+    keep_kernel: bool = False
+    # How long to wait for another replay of the same session, in seconds.
+    patience: float = 600.0
     tell: Teller = lambda *_: None
 
     def hinders(self, cell: CodeCell) -> str | None:
@@ -43,4 +47,6 @@ class WishesGiven(TypedDict, total=False):
     fail_fast: bool
     timeout: float | None
     memory: int | None
+    keep_kernel: bool
+    patience: float
     tell: Teller
