@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from rlmnb.graph import index as graph
 from rlmnb.graph.changes import Finding
 from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
+from rlmnb.selecting import one_cell, select
 from rlmnb.store import append as appending
 from rlmnb.store import index_file, journal, notebook, sessions, working
 from rlmnb.store.fold import fold
@@ -146,26 +147,12 @@ class Session:
 
     def cell(self, cell_id: str | int) -> Cell:
         """Return a cell by its id, the beginning of it, or its number."""
-        entries = self._index["cells"]
-        wanted = str(cell_id)
-        if wanted in entries:
-            return self._cell(wanted)
-        names = list(entries)
-        if wanted.isdecimal():  # always a number, never the beginning of an id
-            found = names[int(wanted) - 1 : int(wanted)] if int(wanted) else []
-        else:
-            found = [name for name in names if name.startswith((wanted, f"cell_{wanted}"))]
-        if len(found) == 1:
-            return self._cell(found[0])
-        if not found:
-            raise CellNotFoundError(
-                f"{self._place.name} has no cell {wanted!r} among its {len(entries)}",
-                hint=f"run: rlmnb cells {self._place.name}",
-            )
-        shown = ", ".join(found[:10])
-        raise CellNotFoundError(
-            f"{len(found)} cells begin with {wanted!r}: {shown}", hint="give more of the id"
-        )
+        return self._cell(one_cell(str(cell_id), self._index))
+
+    def select(self, selector: str, stale: Collection[str] | None = None) -> Cells:
+        """Return the cells that a selector names, like `2-4,7` or `downstream:3`."""
+        found = select(selector, self._index, self.stale if stale is None else stale)
+        return Cells([self._cell(cell_id) for cell_id in found])
 
     def chain(self, cell_id: str | int, *, reverse: bool = False) -> list[tuple[Cell, int]]:
         """Return what a cell depends on, or what depends on it, each with its distance in edges."""
@@ -349,11 +336,37 @@ class Session:
         entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
 
-    def invalidate(self, cell_id: str, reason: str) -> None:
-        """Mark a completed cell as no longer valid; its output stays."""
-        cell = self.cell(cell_id)
-        record = {"status": move(cell.status, "invalidated"), "invalidated": reason}
-        self._write({"op": "update", "cell_id": cell.cell_id, "record": record})
+    def invalidate(self, selector: str | int, reason: str, **evidence: Any) -> list[CellId]:
+        """Mark finished cells as no longer valid and return them; their outputs stay.
+
+        `evidence` is kept with the reason. What depends on them is stale from now on, too.
+        """
+        marked = [cell for cell in self.select(str(selector)) if cell.status == "completed"]
+        self._mark(
+            [
+                (cell, move(cell.status, "invalidated"), {"reason": reason, "was": cell.status})
+                for cell in marked
+            ],
+            evidence,
+        )
+        return [cell.cell_id for cell in marked]
+
+    def revalidate(self, selector: str | int) -> list[CellId]:
+        """Take such marks back, as if they had never been made, and return the cells."""
+        marked = [cell for cell in self.select(str(selector)) if cell.status == "invalidated"]
+        self._mark([(cell, "completed", None) for cell in marked], {})
+        return [cell.cell_id for cell in marked]
+
+    def _mark(
+        self, marks: list[tuple[Cell, str, dict[str, Any] | None]], evidence: dict[str, Any]
+    ) -> None:
+        entries = []
+        for cell, status, why in marks:
+            mark = None if why is None else {**why, **evidence}
+            change = {"record": {"status": status}, "replace": {"invalidated": mark}}
+            entries.append({"op": "update", "cell_id": cell.cell_id, **change})
+        if entries:
+            self._write(*entries)
 
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
@@ -367,9 +380,11 @@ class Session:
                 return
         self._read()
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        entry = portable({**entry, "at": times.now()})
-        seq = appending.write_entry(self._place, lambda _: entry)
+    def _write(self, *entries: dict[str, Any]) -> None:
+        for each in entries:
+            seq = appending.write_entry(
+                self._place, _constantly(portable({**each, "at": times.now()}))
+            )
         folded = fold(self._place, seq, timeout=appending.TIMEOUT)
         if folded.why_not is not None:
             raise StorageError(
@@ -442,6 +457,10 @@ def _begin(
 
     seq = journal.begin(place, create, queue, start=start, timeout=appending.TIMEOUT)
     fold(place, seq, timeout=appending.TIMEOUT)
+
+
+def _constantly(entry: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda _: entry
 
 
 def _creates(entry: Mapping[str, Any]) -> bool:

@@ -96,6 +96,8 @@ def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
     was = record.get("cell_id")
     if is_nbformat_id(was) and was != facts["cell_id"]:
         found["was"] = was
+    mark = _mapping(record.get("invalidated"))
+    found["marked"] = _text(mark.get("reason")) if found["status"] == "invalidated" else None
     edges = record.get("dependencies")
     explicit = {
         str(edge["cell_id"]): str(edge.get("reason", "explicit"))

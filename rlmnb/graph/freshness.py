@@ -101,7 +101,8 @@ def _own_causes(entry: dict[str, Any]) -> list[str]:
     elif entry.get("edited"):
         causes.append("source edited")
     if entry["status"] in _UNFINISHED:
-        causes.append(_UNFINISHED[entry["status"]])
+        why = f": {entry['marked']}" if "marked" in entry else ""
+        causes.append(_UNFINISHED[entry["status"]] + why)
     if "problem" in entry:
         causes.append(entry["problem"])
     causes += [f"depends on {gone}, which is gone" for gone in entry.get("missing", ())]

@@ -37,6 +37,10 @@ _END_SECONDS = 5.0
 _LOCK_SECONDS = 60.0
 
 
+# Those that this process has started: it has to take note of their end.
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+
+
 @dataclass(frozen=True)
 class Warm:
     """A kernel that runs, and whose."""
@@ -77,8 +81,9 @@ class Warm:
 
 def _born(pid: int) -> str | None:
     """Return when a process began, None if it is gone or only waits to be taken note of."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # one that this process has started
+    if pid in _CHILDREN and _CHILDREN[pid].poll() is not None:
+        del _CHILDREN[pid]
+        return None
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -221,6 +226,7 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
             # A kernel outlives the terminal and the replay that it was started in.
             start_new_session=True,
         )
+    _CHILDREN[process.pid] = process
     warm = Warm(
         target=place.name,
         directory=place.directory,

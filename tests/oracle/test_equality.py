@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings, strategi
 from nbclient.exceptions import CellExecutionError
 
 from rlmnb import Session
+from rlmnb.replay import warm
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from tests.conftest import comparable, run_plainly
@@ -25,6 +26,8 @@ EACH = 5
 # Making a failing program smaller takes minutes, so it is done when somebody wants to know.
 SHRINK = [Phase.shrink] if os.environ.get("RLMNB_ORACLE_SHRINK") else []
 PHASES = [Phase.generate, *SHRINK]
+# The same with a kernel that stays warm from the first replay to the second.
+WARM = bool(os.environ.get("RLMNB_ORACLE_WARM"))
 START = int(os.environ.get("RLMNB_ORACLE_START", "0"))
 
 
@@ -75,9 +78,12 @@ def compare(chance: random.Random, directory: Path) -> None:
     work.mkdir()
     (work / "helper.py").write_text(MODULE)
     path = write(work, before)
-    replay(Session.open(path))
-    write(work, after)
-    report = replay(Session.open(path))
+    try:
+        replay(Session.open(path), keep_kernel=WARM)
+        write(work, after)
+        report = replay(Session.open(path))
+    finally:
+        warm.stop(Session.open(path).place)
     shown = "\n---\n".join(f"{cell_id}: {source}" for cell_id, source in after[:-1])
     note(f"{shown}\nexecuted {report.executed}\n{report.causes}")
     for cell, ours, full in zip(after, outcome(path), wanted, strict=True):
