@@ -247,7 +247,18 @@ def _layered(
     for number, (x, y) in spots:
         if name(number) in shown:
             layers.setdefault(-y, []).append((x, name(number)))
-    return [[member for _, member in sorted(layers[y])] for y in sorted(layers)], routes
+    return _reading_order(
+        [[member for _, member in sorted(layers[y])] for y in sorted(layers)]
+    ), routes
+
+
+def _reading_order(layers: list[list[int]]) -> list[list[int]]:
+    """Mirror the layers if earlier cells are mostly on the right: people read from the left."""
+    score = 0
+    for layer in layers:
+        boxes = [member for member in layer if member >= 0]
+        score += sum(1 if left < right else -1 for left, right in pairwise(boxes))
+    return [layer[::-1] for layer in layers] if score < 0 else layers
 
 
 def _narrowing(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
