@@ -35,6 +35,7 @@ class Node:
     last: int = 0
     operation: str | None = None
     turn: int = 0
+    last_turn: int = 0
     causes: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     cells: tuple[str, ...] = ()
@@ -44,9 +45,12 @@ class Node:
         """What edges and readers call it."""
         if self.kind == "cell":
             return f"#{self.number}"
-        if self.kind == "group" and not self.turn:
+        if self.kind == "file":
+            return self.title
+        if not self.turn:
             return self.numbers
-        return self.title if self.kind == "file" else f"turn {self.turn}"
+        several = self.last_turn > self.turn
+        return f"turns {self.turn}-{self.last_turn}" if several else f"turn {self.turn}"
 
     @property
     def numbers(self) -> str:
@@ -56,7 +60,7 @@ class Node:
     @property
     def heading(self) -> str:
         """What a group is about."""
-        return f"turn {self.turn}: {self.title}" if self.turn else self.title
+        return f"{self.name}: {self.title}" if self.turn else self.title
 
     @property
     def tally(self) -> str:
@@ -236,27 +240,27 @@ def _merged(
 ) -> tuple[list[Node], dict[str, str]]:
     """Make each group of neighbouring cells one node; also return which node holds which cell."""
     titles = {turn.number: turn.title for turn in turns}
+    parts = Counter(nodes[group[0]].turn for group in groups)
     found: list[Node] = []
     holder: dict[str, str] = {}
     for group in groups:
         members = [nodes[at] for at in group]
         first, last = members[0], members[-1]
         counts = _counted(members)
-        several = first.turn != last.turn
-        key = f"turn-{first.turn}" if first.turn else f"cells-{first.number}-{last.number}"
-        if len(groups) > len(turns) + 1:
-            key = f"cells-{first.number}-{last.number}"
-        title = titles.get(first.turn) or first.title
+        # A part of a turn goes by the numbers of its cells: the turn's name is not its own.
+        turn = first.turn if parts[first.turn] == 1 else 0
+        key = f"turn-{turn}" if turn else f"cells-{first.number}-{last.number}"
         found.append(
             Node(
                 key=key,
                 kind="group",
-                title=f"{title} (to turn {last.turn})" if several else title,
+                title=titles.get(turn) or first.title,
                 state=next(state for state in STATES if state in counts),
                 effectful="effectful" in counts,
                 number=first.number,
                 last=last.number,
-                turn=first.turn,
+                turn=turn,
+                last_turn=last.turn,
                 causes=_first_causes(members),
                 counts=counts,
                 cells=tuple(member.key for member in members),

@@ -179,7 +179,7 @@ class _Page:
 def _called(node: Node) -> str:
     """Return what an edge calls the node it comes from; a path is told in full where it stands."""
     if node.kind == "file":
-        return short_reason(f"file {node.title}")
+        return short_reason(node.key.replace("file:", "file ", 1))
     return node.name
 
 
