@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import nbformat
 import pytest
+from rich.cells import cell_len
 
 import rlmnb
 from rlmnb.errors import MissingExtraError
@@ -23,7 +24,7 @@ from rlmnb.picture import texts
 from rlmnb.picture.layout import Size, Tie, laid_out
 from rlmnb.picture.model import Picture, draw
 from rlmnb.picture.svg import svg
-from rlmnb.picture.wording import columns, named, reasons_in
+from rlmnb.picture.wording import named, reasons_in
 from tests.conftest import notebook_of
 from tests.unit.test_cli import in_terminal
 
@@ -255,7 +256,7 @@ def test_hostile_words_are_harmless_in_an_svg():
 def test_hostile_words_stay_on_their_lines(how):
     facts, stale = hostile_session()
     for line in as_text(picture(*facts, stale=stale, **how)).split("\n"):
-        assert columns(line) <= 80
+        assert cell_len(line) <= 80
         assert line.isprintable()
 
 
@@ -326,6 +327,13 @@ def test_a_layer_is_never_wider_than_a_person_can_look():
     assert not overlapping(boxes)
 
 
+def test_earlier_cells_stand_left_of_later_ones():
+    fan = [code("root", writes=["x"]), *(code(f"c{n}", reads=["x"]) for n in range(6))]
+    root, *children = boxes_of(svg(picture(*fan)))
+    assert children == sorted(children)
+    assert all(root[3] < child[1] for child in children)
+
+
 def test_a_cycle_is_drawn_too():
     drawn = picture(code("a", explicit={"b": "one"}), code("b", explicit={"a": "two"}))
     text = svg(drawn)
@@ -383,13 +391,27 @@ def test_a_picture_of_many_cells_stays_readable_whatever_the_turns(turns):
     assert not overlapping(boxes_of(svg(drawn)))
 
 
+def test_turns_that_are_drawn_together_are_named_together():
+    drawn = picture(*random_session(300, turns=150))
+    assert drawn.nodes[1].heading == "turns 4-6: what was asked before cell 7"
+    assert drawn.nodes[1].tally == "6 cells"
+
+
+def test_the_parts_of_one_long_turn_go_by_their_cells():
+    asked = [prompt(f"p{number}", "and?") for number in range(70)]
+    drawn = picture(*asked, *random_session(300))
+    assert len({node.key for node in drawn.nodes}) == len(drawn.nodes) == 40
+    assert drawn.nodes[0].name.startswith("#71-")
+
+
 def test_runs_end_where_no_edge_crosses():
-    clumps = [
-        code(f"c{clump}_{n}", reads=[f"v{clump}"] if n else [], writes=[] if n else [f"v{clump}"])
-        for clump in range(40)
-        for n in range(4)
-    ]
-    drawn = picture(*clumps)
+    starts = [0, *(10 * clump + clump % 5 - 2 for clump in range(1, 40))]
+    cells = []
+    for at in range(400):
+        first = max(start for start in starts if start <= at)
+        own = {"writes": [f"v{first}"]} if at == first else {"reads": [f"v{first}"]}
+        cells.append(code(f"c{at}", **own))
+    drawn = picture(*cells)
     assert drawn.collapsed
     assert drawn.edges == ()
 
@@ -502,7 +524,7 @@ def test_no_line_is_longer_than_the_terminal(count):
     in_terminal("graph", "long")  # says what was added to the notebook by other hands
     drawn = in_terminal("graph", "long", NO_COLOR="1")
     answer = drawn.split("note: ")[0]
-    assert max(map(columns, answer.splitlines())) <= 80
+    assert max(map(cell_len, answer.splitlines())) <= 80
     assert ("300 cells are drawn as 26 nodes" in drawn) == (count == 300)
     assert "\x1b" not in drawn
 
