@@ -324,7 +324,7 @@ def _with_files(
             title = plain(name, _TITLE) + more
             node = Node(key=file, kind="file", title=title, turn=turns[cell])
             (before if reads else after).setdefault(cell, []).append(node)
-    said = {f"file {path}" for path in paths if writers[path] == 1}
+    said = {f"file {path}" for path in paths if writers[path] == 1 == known[file_of[path]]}
     kept = []
     for edge in edges:
         rest = tuple(reason for reason in edge.reasons if reason not in said)

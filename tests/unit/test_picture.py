@@ -438,6 +438,12 @@ def test_many_files_of_a_collapsed_picture_are_shown_by_directory():
     assert files == [f"/p/{n}/ (40 files)" for n in range(5)]
 
 
+def test_an_edge_still_names_its_file_where_the_file_is_one_of_a_directory():
+    cells = [code(f"c{n}", files_written={f"/p/{n}.py": {}}) for n in range(100)]
+    drawn = picture(*cells, code("last", files_read={"/p/3.py": {}}), files=True)
+    assert ("file /p/3.py",) in [edge.reasons for edge in drawn.edges]
+
+
 def test_one_cell_leaves_only_what_it_needs_and_what_needs_it():
     assert [node.key for node in picture(*FIVE, cell="b").nodes] == ["a", "b", "c", "e"]
     assert [node.key for node in picture(*FIVE, cell="e").nodes] == ["a", "b", "e"]
