@@ -89,3 +89,7 @@ class KernelError(RlmnbError):
     """The managed kernel could not start, or ended before a cell was finished."""
 
     exit_code = 3
+
+
+class MissingExtraError(RlmnbError, ImportError):
+    """Something was asked for that needs an optional dependency, and that is not installed."""

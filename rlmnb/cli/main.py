@@ -65,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_writing(commands)
     _add_replaying(commands)
+    _add_seeing(commands)
     _add_keeping(commands)
     return parser
 
@@ -226,6 +227,35 @@ def _add_replaying(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--memory", type=_megabytes, metavar="MB", help="the most memory that the kernel may take"
+    )
+
+
+def _add_seeing(commands: _Commands) -> None:
+    parser = commands.add(
+        "graph",
+        "drawing:show_graph",
+        "draw what the cells need from one another, and which of them no longer hold",
+        "rlmnb graph analysis.ipynb\n  rlmnb graph demo --cell 7 --files --svg -o graph.svg",
+    )
+    _session(parser)
+    forms = parser.add_mutually_exclusive_group()
+    for form, summary in (
+        ("mermaid", "a Mermaid flowchart, for Markdown on GitHub and in JupyterLab"),
+        ("dot", "for Graphviz"),
+        ("svg", "an image; needs: pip install 'rlmnb[graph]'"),
+    ):
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=summary)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write to a file, whose ending can name the form"
+    )
+    parser.add_argument("--cell", metavar="CELL", help="only what it needs and what needs it")
+    parser.add_argument("--files", action="store_true", help="files read and written are nodes too")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument(
+        "--by-turn", action="store_true", help="one node a turn, as is done with many cells"
+    )
+    amount.add_argument(
+        "--all", action="store_true", help="one node a cell, however many there are"
     )
 
 

@@ -18,16 +18,16 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 def print_json(value: Any) -> None:
     """Print a value for a script."""
     # `json.dump` would write each comma by itself, ten times as slowly.
-    sys.stdout.write(json.dumps(value, ensure_ascii=not _unicode(), default=str) + "\n")
+    sys.stdout.write(json.dumps(value, ensure_ascii=not unicode_output(), default=str) + "\n")
 
 
 def print_lines_as_json(lines: Iterable[str]) -> None:
     """Print a list whose items are JSON text already, one to a line."""
     whole = "[" + ",\n".join(lines) + "]"
-    sys.stdout.write((whole if _unicode() else json.dumps(json.loads(whole))) + "\n")
+    sys.stdout.write((whole if unicode_output() else json.dumps(json.loads(whole))) + "\n")
 
 
-def _unicode() -> bool:
+def unicode_output() -> bool:
     """Tell whether standard output can take any character."""
     return (sys.stdout.encoding or "utf-8").lower().replace("-", "") == "utf8"
 

@@ -19,7 +19,7 @@ from tests.conftest import append_many, notebook_of
 
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
-    "status", "replay", "verify", "doctor", "du", "prune", "archive", "restore", "rm",
+    "status", "replay", "graph", "verify", "doctor", "du", "prune", "archive", "restore", "rm",
     "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"

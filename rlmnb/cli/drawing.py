@@ -1,0 +1,116 @@
+"""The command that draws: graph."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+
+from rlmnb.cli import text
+from rlmnb.cli.reading import opened
+from rlmnb.errors import CellNotFoundError, StorageError
+from rlmnb.files import write_like
+from rlmnb.picture import texts
+from rlmnb.picture.model import Picture, draw
+from rlmnb.session import Session
+
+_MERMAID_EDGES = 500
+_ENDINGS = {
+    ".svg": "svg",
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".json": "json",
+}
+
+
+def show_graph(args: Namespace) -> int:
+    """Draw what the cells of a session need from one another."""
+    session = opened(args)
+    picture = draw(
+        session.index,
+        session.stale,
+        files=args.files,
+        by_turn=False if args.all else (True if args.by_turn else None),
+        cell=_chosen_cell(session, args.cell) if args.cell else None,
+    )
+    form = _form(args)
+    if form == "text" and not args.output:
+        _tell(picture, session)
+    else:
+        _hand_over(_written(picture, form), args.output)
+    if picture.collapsed and not args.by_turn:
+        every = f"rlmnb graph {session.place.name} --all"
+        text.note(
+            f"note: {picture.cells} cells are drawn as {text.count(len(picture.nodes), 'node')}; "
+            f"every cell: {every}; around one: --cell CELL"
+        )
+    if form == "mermaid" and len(picture.edges) > _MERMAID_EDGES:
+        text.note(
+            f"note: {len(picture.edges)} edges; Mermaid draws at most {_MERMAID_EDGES} unless "
+            "its maxEdges is raised; --svg has no limit"
+        )
+    return 0
+
+
+def _chosen_cell(session: Session, asked: str) -> str:
+    cell = session.cell(asked)
+    if cell.status is None:
+        raise CellNotFoundError(
+            f"cell {cell.number} ({cell.cell_id}) of {session.place.name} is {cell.type}, which "
+            "needs nothing and which nothing needs; wanted a code cell",
+            hint=f"see which there are: rlmnb cells {session.place.name}",
+        )
+    return cell.cell_id
+
+
+def _form(args: Namespace) -> str:
+    """Return the form that was asked for; failing that, what the file's name says."""
+    if args.json:
+        return "json"
+    ending = os.path.splitext(args.output or "")[1].lower()
+    return args.form or _ENDINGS.get(ending, "text")
+
+
+def _tell(picture: Picture, session: Session) -> None:
+    if not picture.nodes:
+        text.note(f"{session.place.name} has no code cells yet, so there is nothing to draw")
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    marks = texts.UNICODE if text.unicode_output() else texts.ASCII
+    for line in texts.lines(picture, width=width, marks=marks):
+        text.say(*(text.painted(part, style) if style else part for part, style in line))
+
+
+def _written(picture: Picture, form: str) -> str:
+    if form == "svg":
+        from rlmnb.picture.svg import svg
+
+        return svg(picture)
+    forms: dict[str, Callable[[Picture], str]] = {
+        "mermaid": texts.mermaid,
+        "dot": texts.dot,
+        "json": lambda whole: json.dumps(whole.as_dict(), ensure_ascii=False) + "\n",
+        "text": lambda whole: texts.joined(texts.lines(whole)),
+    }
+    return forms[form](picture)
+
+
+def _hand_over(drawn: str, path: str | None) -> None:
+    """Write what another program will read, which is UTF-8 whatever the terminal is."""
+    data = drawn.encode("utf-8", "backslashreplace")
+    if path is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        write_like(path, data)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot write the picture: {error.strerror or error}",
+            hint="name a file that can be written, as in: rlmnb graph -o graph.svg",
+        ) from error
