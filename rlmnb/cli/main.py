@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from rlmnb.errors import RlmnbError, StorageError
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
+from rlmnb.graph.rules import RULES
 
 _TOP = """\
 An LLM agent's session, kept as a real Jupyter notebook.
@@ -251,13 +252,16 @@ def _add_judging(commands: _Commands) -> None:
         "judging:lint",
         "point out cells that make a session hard to follow and to replay, with the reason",
         "rlmnb lint analysis.ipynb --ignore unused\n"
-        "  the tag rlmnb:lint-ignore on a cell keeps it out; exit code 1: something was found",
+        "\nthe tag rlmnb:lint-ignore on a cell keeps it out; exit code 1: something was found",
     )
     _session(parser)
     for option, word in (("--only", "apply only this rule"), ("--ignore", "leave this rule out")):
         parser.add_argument(
             option, action="append", default=[], metavar="RULE", help=f"{word}; may be repeated"
         )
+    width = max(len(rule) for rule in RULES)
+    listed = "".join(f"  {rule:<{width}}  {what}\n" for rule, what in RULES.items())
+    parser.epilog = f"rules:\n{listed}\n{parser.epilog}"
 
 
 def _add_keeping(commands: _Commands) -> None:

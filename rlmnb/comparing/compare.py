@@ -237,23 +237,29 @@ def _memory(side: Side) -> dict[str, str]:
 
 def _same_task(a: Side, b: Side) -> Iterator[str]:
     """Say why two sessions are about one thing, nothing if it does not show."""
-    own_a, own_b = _lineage(a), _lineage(b)
-    if own_a and own_b and own_a[0] == own_b[0]:
+    origins_a, origins_b = _origins(a), _origins(b)
+    id_a, id_b = (side.section("session").get("id") for side in (a, b))
+    if id_a is not None and id_a == id_b:
         yield "they are one session"
-    elif set(own_a) & set(own_b):
-        yield "one was forked from the other, or both from a third"
+    elif id_a in origins_b:
+        yield f"{b.name} comes from {a.name}"
+    elif id_b in origins_a:
+        yield f"{a.name} comes from {b.name}"
+    elif origins_a & origins_b:
+        yield f"both come from {min(origins_a & origins_b)}"
     if a.title is not None and a.title == b.title:
         yield "equal titles"
     if (prompt := _prompt(a)) is not None and prompt == _prompt(b):
         yield "equal prompts"
 
 
-def _lineage(side: Side) -> list[str]:
+def _origins(side: Side) -> set[str]:
+    """Return the sessions that this one was forked from or begun by."""
     session = side.section("session")
     fork = session.get("forked_from")
     origin = fork.get("session_id") if isinstance(fork, dict) else None
-    known = (session.get("id"), session.get("parent_session_id"), origin)
-    return [each for each in known if isinstance(each, str)]
+    known = (session.get("parent_session_id"), origin)
+    return {each for each in known if isinstance(each, str)}
 
 
 def _prompt(side: Side) -> str | None:

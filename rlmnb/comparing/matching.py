@@ -48,8 +48,8 @@ def _swapped(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted((other, at) for at, other in pairs)
 
 
-def _key(cells: Sequence[SideCell]) -> list[tuple[str, str]]:
-    return [(cell.cell_id, cell.source_hash) for cell in cells]
+def _key(cells: Sequence[SideCell]) -> list[tuple[str, str, str]]:
+    return [(cell.cell_id, cell.source_hash, cell.type) for cell in cells]
 
 
 def _matched(a: Sequence[SideCell], b: Sequence[SideCell]) -> list[Pair]:

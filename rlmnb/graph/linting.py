@@ -14,21 +14,12 @@ from typing import Any
 
 from rlmnb.graph.effects import is_effectful
 from rlmnb.graph.flow import Flow, Subject, flow_of
+from rlmnb.graph.rules import RULES
 from rlmnb.graph.traces import INITIAL
 
 __all__ = ["RULES", "Remark", "Subject", "remarks_on"]
 
 IGNORE = "rlmnb:lint-ignore"
-RULES = {
-    "too-coarse": "does more than one step of the work",
-    "too-fine": "steps so small that they say more as one",
-    "unused": "sets what nobody reads, and shows nothing",
-    "hidden-state": "changes what no variable holds, and others rely on",
-    "opaque": "code that may read and set any variable",
-    "order": "what is read and what is set are in the wrong order",
-    "effect-in-chain": "an effect on the world between cells that need each other",
-    "not-storable": "a value that cannot be stored, and is needed often",
-}
 _LONG = 80
 _LONG_DEFINITIONS = 250
 _SLOW_MS = 30_000
@@ -187,7 +178,9 @@ def _unused(flow: Flow) -> Iterator[Said]:
             or flow.read_from(cell)
         ):
             continue
-        again = [name for name in sorted(cell.writes) if len(flow.writers.get(name, ())) > 1]
+        again = [
+            name for name in sorted(cell.writes) if flow.writers[name][-1].number > cell.number
+        ]
         why = f" ({_listed(again)}: set again before it is read)" if again else ""
         yield (
             cell,
@@ -268,7 +261,7 @@ def _opaque(flow: Flow) -> Iterator[Said]:
         word = f"{call}()" if call else ("import *" if star else f"%{magic}")
         yield (
             cell,
-            f"uses {word}: nobody can tell which variables it needs, so any change makes it stale",
+            f"uses {word}: nobody can tell which variables it reads or sets, so it is tied to all",
             "name what it needs and what it sets",
         )
 

@@ -51,9 +51,20 @@ def shape_of(source: str) -> Shape:
         is_setup=not computed and all(isinstance(each, (*assigning, ast.Expr)) for each in body),
         only_imports=bool(body) and all(isinstance(each, _IMPORTS) for each in body),
         only_assigns=bool(body)
-        and all(isinstance(each, assigning) for each in body)
+        and all(_only_names(each) for each in body)
         and not _DOERS.search(source),
     )
+
+
+def _only_names(node: ast.stmt) -> bool:
+    """Tell whether a statement binds names; to set a part may change what others hold as well."""
+    if isinstance(node, (*_IMPORTS, *_DEFINITIONS)):
+        return True
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    parts = (ast.Name, ast.Tuple, ast.List, ast.Starred)
+    return bool(targets) and all(isinstance(each, parts) for each in targets)
 
 
 def _is_constant_expression(node: ast.stmt) -> bool:

@@ -113,6 +113,10 @@ def test_what_nobody_reads_and_nothing_shows_is_unused():
     assert linted("left = 1", "exec('print(left)')")[0].rule == "opaque"
 
 
+def test_setting_a_part_of_what_others_hold_is_not_unused():
+    assert linted("a = table()", "part = a[2:5]", "part[0] = 1", "print(a)") == []
+
+
 def test_what_a_function_reads_when_it_is_called_is_used_and_in_order():
     assert linted("def f():\n    return LIMIT", "LIMIT = 3", "print(f())") == []
 
