@@ -15,6 +15,7 @@ from rlmnb.comparing.sides import side_of
 from rlmnb.errors import CellNotFoundError, RlmnbError, SessionNotFoundError
 from rlmnb.graph.linting import RULES, Remark, Subject, remarks_on
 from rlmnb.graph.runs import run_of
+from rlmnb.ids import check_session_id
 from rlmnb.session import Session
 from rlmnb.store import sessions
 
@@ -57,6 +58,7 @@ def _both(args: Namespace) -> tuple[Session, Session]:
             f"{first.place.name} is no fork, so there is nothing to compare it with",
             hint=f"name the other: rlmnb diff {first.place.name} OTHER",
         )
+    check_session_id(origin)  # a notebook's word must not make us open just any path
     try:
         return opened(Namespace(session=origin)), first
     except SessionNotFoundError as error:

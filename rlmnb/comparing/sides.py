@@ -17,6 +17,7 @@ from rlmnb.graph.runs import run_of
 from rlmnb.graph.traces import CodeCell, Environment, Run, recorded_run
 from rlmnb.session import Session
 
+_MOST = 10**15
 _DONE = ("completed", "promoted")
 
 
@@ -136,10 +137,17 @@ def _cell(
         raw_outputs=outputs if isinstance(outputs, list) else (),
         status=entry["status"],
         causes=tuple(causes),
-        tokens=entry.get("tokens") or 0,
-        ms=entry.get("ms") or 0,
+        tokens=int(known_amount(entry.get("tokens")) or 0),
+        ms=known_amount(entry.get("ms")) or 0,
         operation=entry.get("operation"),
     )
+
+
+def known_amount(value: object) -> float | int | None:
+    """Return an amount of something; None for what no honest hand has written."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST else None
 
 
 def _apply(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlmnb.comparing.sides import Side
+from rlmnb.comparing.sides import Side, known_amount
 
 Number = float | int
 _MODEL_KEYS = ("calls", "tokens", "cost_usd")
@@ -63,7 +63,7 @@ def spending_of(a: Side, b: Side) -> Spending:
     total = {
         "tokens": Amount(*(_count(each.get("total_tokens_used")) for each in budgets)),
         "calls": Amount(*(_count(each.get("total_recursive_calls")) for each in budgets)),
-        "cost_usd": Amount(*(_known(each.get("cost_usd")) for each in budgets)),
+        "cost_usd": Amount(*(known_amount(each.get("cost_usd")) for each in budgets)),
     }
     models = [_models(each) for each in budgets]
     by_model = {
@@ -88,13 +88,8 @@ def _models(budget: Mapping[str, Any]) -> Mapping[str, Any]:
 def _model_amount(use: object, key: str) -> Number | None:
     if not isinstance(use, dict):
         return 0  # this side did not call the model, which costs nothing
-    return _known(use.get(key)) if key == "cost_usd" else _count(use.get(key))
-
-
-def _known(value: object) -> Number | None:
-    right = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    return value if right and isinstance(value, int | float) else None
+    return known_amount(use.get(key)) if key == "cost_usd" else _count(use.get(key))
 
 
 def _count(value: object) -> Number:
-    return _known(value) or 0
+    return known_amount(value) or 0

@@ -292,6 +292,29 @@ def test_a_state_of_the_wrong_shape_is_read_as_none():
     assert not of(notebook(("c", "x = 1")), odd).spending.differs
 
 
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), -1, True, "many", 10**400, [1]])
+def test_an_amount_that_no_honest_hand_has_written_is_unknown(amount, run):
+    odd = notebook(code("c", "x = 1", output={"execution_time_ms": amount}))
+    odd["metadata"] = {"rlmnb": {"budget": {"cost_usd": amount, "total_tokens_used": amount}}}
+    write("a.ipynb", odd)
+    write("b.ipynb", notebook(("c", "x = 2")))
+    spent = of(odd, notebook(("c", "x = 1"))).spending
+    assert spent.total["cost_usd"].a is None
+    assert spent.of_cells["execution_time_ms"].a == 0
+    assert run("diff", "a.ipynb", "b.ipynb").returncode == 1
+
+
+def test_a_notebook_cannot_name_any_file_as_its_origin(run):
+    write("secret.ipynb", notebook(("c", "password = 1")))
+    odd = notebook(("c", "x = 1"))
+    origin = {"session_id": str(Path("secret.ipynb").absolute())}
+    odd["metadata"] = {"rlmnb": {"schema_version": 1, "session": {"forked_from": origin}}}
+    write("a.ipynb", odd)
+    done = run("diff", "a.ipynb")
+    assert done.returncode == 2
+    assert "password" not in done.stdout
+
+
 def test_a_thousand_cells_are_compared_in_well_under_a_second():
     def long(prefix: str, factor: int) -> dict[str, Any]:
         body = "value_{0} = work(value_{0}, {1})\nprint('result of', {0})"
