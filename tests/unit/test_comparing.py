@@ -257,6 +257,14 @@ def test_a_long_difference_is_cut_and_full_is_not(run):
     assert "\n+b" not in stat
 
 
+def test_a_change_of_colour_alone_shows_no_lines_that_look_the_same(run):
+    write("a.ipynb", notebook(code("c0", "f()", printed("\x1b[31mdone\x1b[0m\n"))))
+    write("b.ipynb", notebook(code("c0", "f()", printed("\x1b[32mdone\x1b[0m\n"))))
+    shown_ = run("diff", "a.ipynb", "b.ipynb").stdout
+    assert "only colours" in shown_
+    assert "-done" not in shown_
+
+
 def test_pictures_are_told_by_their_size(run):
     write("a.ipynb", notebook(code("c0", "plot()", shown(image_png="A" * 16000))))
     write("b.ipynb", notebook(code("c0", "plot()", shown(image_png="B" * 17500))))
