@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from rlmnb.errors import RlmnbError, StorageError
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
+from rlmnb.graph.rules import RULES
 
 _TOP = """\
 An LLM agent's session, kept as a real Jupyter notebook.
@@ -24,7 +25,7 @@ An LLM agent's session, kept as a real Jupyter notebook.
   rlmnb append demo --source 'x = 1'  add a cell from a script
 """
 _CODES = """\
-exit codes: 0 done; 1 the answer is no (verify, doctor found something);
+exit codes: 0 done; 1 the answer is no (verify, doctor, lint found something, diff a difference);
 2 a mistake in what was asked; 3 a notebook, lock or disk that would not do it.
 Sessions are kept in $RLMNB_HOME, ~/.claude/rlm-sessions unless set.
 """
@@ -66,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_writing(commands)
     _add_replaying(commands)
     _add_seeing(commands)
+    _add_judging(commands)
     _add_keeping(commands)
     return parser
 
@@ -257,6 +259,39 @@ def _add_seeing(commands: _Commands) -> None:
     amount.add_argument(
         "--all", action="store_true", help="one node a cell, however many there are"
     )
+
+
+def _add_judging(commands: _Commands) -> None:
+    parser = commands.add(
+        "diff",
+        "judging:diff",
+        "show what two sessions, or a fork and its origin, have not in common",
+        "rlmnb diff demo demo-2 --stat\n"
+        "  rlmnb diff demo-2                       # a fork with what it was forked from\n"
+        "  rlmnb diff monday.ipynb tuesday.ipynb   # any two notebooks; exit code 1: they differ",
+    )
+    parser.add_argument("a", nargs="?", metavar="A", help=f"{_SESSION}")
+    parser.add_argument(
+        "b", nargs="?", metavar="B", help="the other; without it, A is compared with its origin"
+    )
+    parser.add_argument("--stat", action="store_true", help="one line for each cell, no lines")
+    parser.add_argument("--full", action="store_true", help="cut nothing short")
+    parser.add_argument("--cell", metavar="CELL", help="only this cell: its id or number")
+    parser = commands.add(
+        "lint",
+        "judging:lint",
+        "point out cells that make a session hard to follow and to replay, with the reason",
+        "rlmnb lint analysis.ipynb --ignore unused\n"
+        "\nthe tag rlmnb:lint-ignore on a cell keeps it out; exit code 1: something was found",
+    )
+    _session(parser)
+    for option, word in (("--only", "apply only this rule"), ("--ignore", "leave this rule out")):
+        parser.add_argument(
+            option, action="append", default=[], metavar="RULE", help=f"{word}; may be repeated"
+        )
+    width = max(len(rule) for rule in RULES)
+    listed = "".join(f"  {rule:<{width}}  {what}\n" for rule, what in RULES.items())
+    parser.epilog = f"rules:\n{listed}\n{parser.epilog}"
 
 
 def _add_keeping(commands: _Commands) -> None:

@@ -12,6 +12,9 @@ STYLES = {
     "invalidated": "33",
     "failed": "31",
     "error": "31",
+    "line removed": "31",
+    "line added": "32",
+    "heading": "1",
     "dim": "2",
     "bold": "1",
 }

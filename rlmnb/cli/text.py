@@ -118,6 +118,24 @@ def _rich_style(value: str) -> str:
     )
 
 
+def wrapped(text: str, begin: int, indent: int) -> str:
+    """Break a sentence at the edge of the terminal, if there is one; a pipe gets it whole.
+
+    Its first line begins in column `begin`, the others in column `indent`.
+    """
+    if not sys.stdout.isatty():
+        return text
+    import shutil
+    import textwrap
+
+    width = max(shutil.get_terminal_size().columns, indent + 20)
+    lines = textwrap.wrap(
+        text, width, initial_indent=" " * begin, subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return "\n".join(lines)[begin:]
+
+
 def ago(moment: object) -> str:
     """Say how long ago a recorded time was."""
     if not isinstance(moment, str):

@@ -68,6 +68,17 @@ def order_of_use(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]] | No
     return frozenset(finder.sure), frozenset(finder.reads | finder.called)
 
 
+def reads_at_once(source: str) -> frozenset[str]:
+    """Return the variables that code reads as it runs, not only in a function called later."""
+    try:
+        tree = ast.parse(_without_magics(source)[0])
+        finder = _Finder()
+        finder.block(tree.body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(finder.reads - (_BUILTINS - finder.writes))
+
+
 def _without_magics(source: str) -> tuple[str, bool]:
     """Blank out lines that only IPython understands; tell whether one may touch variables."""
     kept, opaque = [], False

@@ -19,13 +19,13 @@ from tests.conftest import append_many, notebook_of
 
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
-    "status", "replay", "graph", "verify", "doctor", "du", "prune", "archive", "restore", "rm",
-    "schema",
+    "status", "replay", "graph", "diff", "lint", "verify", "doctor", "du", "prune", "archive",
+    "restore", "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 
 
-def in_terminal(*arguments: str, columns: int = 80, **environ: str) -> str:
+def in_terminal(*arguments: str, columns: int = 80, code: int = 0, **environ: str) -> str:
     """Run a command in a real terminal of this width and return what it draws."""
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", **environ}
@@ -50,7 +50,7 @@ def in_terminal(*arguments: str, columns: int = 80, **environ: str) -> str:
             break
         drawn += chunk
     os.close(master)
-    assert process.wait() == 0, drawn
+    assert process.wait() == code, drawn
     return drawn.decode().replace("\r\n", "\n")
 
 

@@ -1,0 +1,272 @@
+"""A comparison as people read it: the way nbdime shows notebooks, lines that went and that came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from rlmnb.cli import text
+from rlmnb.comparing.compare import CellDifference, Comparison, NameDifference, is_resumable
+from rlmnb.comparing.lines import line_changes
+from rlmnb.comparing.outputs import Piece
+from rlmnb.comparing.sides import Side, SideCell
+from rlmnb.comparing.spending import Amount
+
+_LINES = 40
+_NAMES = 12
+_STALE = 10
+_WORDS = {"changed": "modified"}
+_STYLES = {"-": "line removed", "+": "line added", "@": "dim"}
+_FOLLOWS = re.compile(r" is stale \(")
+# What programs print to colour their output: in a diff it is no text, only noise.
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def show_sides(comparison: Comparison) -> None:
+    """Say which is which: what went is of the first, what came of the second."""
+    for mark, side in (("---", comparison.a), ("+++", comparison.b)):
+        title = f"  {side.title}" if side.title else ""
+        count = text.count(len(side.cells), "cell")
+        text.say(text.painted(f"{mark} {side.name}", _STYLES[mark[0]]), f"{title}  ({count})")
+
+
+def show_cells(cells: Sequence[CellDifference], *, full: bool) -> None:
+    """Show every cell that differs, with its lines."""
+    for each in cells:
+        if each.kind == "same":
+            continue
+        text.say()
+        text.say(text.painted(f"## {_header(each)}", "heading"))
+        lines = list(_lines(each))
+        shown = lines if full or len(lines) <= _LINES + 1 else lines[:_LINES]
+        for line in shown:
+            text.say(text.painted(_COLOURS.sub("", line), _STYLES.get(line[:1], "")))
+        if len(shown) < len(lines):
+            more = f"… {len(lines) - len(shown)} more lines (--full shows them)"
+            text.say(text.painted(more, "dim"))
+
+
+def list_cells(cells: Sequence[CellDifference]) -> None:
+    """Show a line for every cell that differs."""
+    for each in cells:
+        if each.kind != "same":
+            mark = {"added": "+", "removed": "-"}.get(each.kind, " ")
+            title = _title(each.b or each.a)
+            text.say(text.painted(f"{mark} {_header(each)}", _STYLES.get(mark, "")), f"  {title}")
+
+
+def _title(cell: SideCell | None) -> str:
+    source = cell.source.strip() if cell is not None else ""
+    return source.split("\n", 1)[0][:40]
+
+
+def _header(each: CellDifference) -> str:
+    cell = each.b or each.a
+    if cell is None:
+        return each.kind
+    number = str(cell.number)
+    if each.a is not None and each.b is not None and each.a.number != each.b.number:
+        number = f"{each.a.number} → {each.b.number}"
+    name = cell.cell_id
+    if each.a is not None and each.b is not None and each.a.cell_id != each.b.cell_id:
+        name = f"{each.a.cell_id} → {each.b.cell_id}"
+    parts = list(each.changes)
+    parts += ["moved"] if each.moved and each.kind == "changed" else []
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{_WORDS.get(each.kind, each.kind)} cell {number} {name}{told}"
+
+
+def _lines(each: CellDifference) -> Iterator[str]:
+    """Yield what differs of a cell; the first character says which side a line is of."""
+    if each.a is not None and each.b is not None:
+        for key in ("type", "status", "freshness"):
+            if key in each.changes:
+                yield f"@@ {key}: {getattr(each.a, key)} → {getattr(each.b, key)} @@"
+        if "source" in each.changes:
+            if len(each.changes) > 1:
+                yield "@@ source @@"
+            yield from line_changes(each.a.source, each.b.source)
+        if "outputs" in each.changes:
+            yield from _output_lines(each.a.pieces, each.b.pieces)
+        return
+    mark, cell = ("-", each.a) if each.a is not None else ("+", each.b)
+    if cell is not None:
+        yield from (f"{mark}{line}" for line in cell.source.split("\n"))
+        nothing: tuple[Piece, ...] = ()
+        both = (cell.pieces, nothing) if mark == "-" else (nothing, cell.pieces)
+        yield from _output_lines(*both)
+
+
+def _output_lines(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[str]:
+    for old, new in _aligned(before, after):
+        piece = new or old
+        if piece is None or old == new:
+            continue
+        if piece.text is None:
+            yield _sizes(piece.kind, old, new)
+            continue
+        yield f"@@ output {piece.kind} @@"
+        ours, theirs = _readable(old), _readable(new)
+        if ours is None or theirs is None:
+            mark, whole = ("-", ours) if theirs is None else ("+", theirs)
+            yield from (f"{mark}{line}" for line in (whole or "").split("\n"))
+        elif ours == theirs:
+            yield "@@ only colours, or the newline at its end, differ @@"
+        else:
+            yield from line_changes(ours, theirs)
+
+
+def _readable(piece: Piece | None) -> str | None:
+    if piece is None or piece.text is None:
+        return None
+    return _COLOURS.sub("", piece.text).removesuffix("\n")
+
+
+def _aligned(
+    before: Sequence[Piece], after: Sequence[Piece]
+) -> Iterator[tuple[Piece | None, Piece | None]]:
+    """Set the first of a kind against the first of that kind, and so on."""
+    kinds = dict.fromkeys(piece.kind for piece in (*before, *after))
+    for kind in kinds:
+        ours = [piece for piece in before if piece.kind == kind]
+        theirs = [piece for piece in after if piece.kind == kind]
+        yield from zip_longest(ours, theirs)
+
+
+def _sizes(kind: str, old: Piece | None, new: Piece | None) -> str:
+    if old is None or new is None:
+        mark, piece = ("-", old) if old is not None else ("+", new)
+        return f"{mark}{kind} ({text.size(piece.size if piece else None)})"
+    return f"@@ {kind} changed ({text.size(old.size)} → {text.size(new.size)}) @@"
+
+
+def show_names(title: str, names: NameDifference, comparison: Comparison) -> None:
+    """Show names by how they stand on the two sides; nothing if all is the same."""
+    if not names.differs:
+        return
+    text.say()
+    text.say(text.painted(f"## {title}", "heading"))
+    for mark, kind, told in (
+        ("@", names.changed, "changed"),
+        ("-", names.only_a, f"only in {comparison.a.name}"),
+        ("+", names.only_b, f"only in {comparison.b.name}"),
+        ("@", names.unknown, "not known, as rlmnb never ran what sets them"),
+    ):
+        if kind:
+            style = "" if mark == "@" else _STYLES[mark]
+            lead = "  " if mark == "@" else f"{mark} "
+            text.say(text.painted(f"{lead}{told}: {_listed(kind)}", style))
+    if names.same:
+        text.say(text.painted(f"  the same: {_listed(names.same)}", "dim"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name.removeprefix("$") for name in names[:_NAMES])
+    return shown + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+
+
+def show_files(comparison: Comparison) -> None:
+    """Show the files that both sides touched and found or left different."""
+    if not comparison.files.changed:
+        return
+    text.say()
+    text.say(text.painted("## files that both touched, and that are not the same", "heading"))
+    for path in comparison.files.changed:
+        old, new = (_short(side.files[path]) for side in (comparison.a, comparison.b))
+        text.say(f"  {path}  {old} → {new}")
+
+
+def _short(known: str) -> str:
+    return known.removeprefix("sha256:")[:8]
+
+
+def show_spending(comparison: Comparison) -> None:
+    """Show what each side took, where anything is known of it."""
+    spending = comparison.spending
+    rows: list[tuple[str, Amount, str]] = [
+        ("tokens", spending.total["tokens"], ""),
+        ("calls", spending.total["calls"], ""),
+        ("cost", spending.total["cost_usd"], "$"),
+    ]
+    for model, amounts in spending.by_model.items():
+        rows.append((f"{model} tokens", amounts["tokens"], ""))
+        rows.append((f"{model} cost", amounts["cost_usd"], "$"))
+    rows.append(("tokens of cells", spending.of_cells["tokens"], ""))
+    rows.append(("time of cells", spending.of_cells["execution_time_ms"], "ms"))
+    if not any(amount.a or amount.b for _, amount, _ in rows):
+        return
+    text.say()
+    text.say(text.painted("## tokens and cost", "heading"))
+    width = max(len(label) for label, _, _ in rows)
+    for label, amount, unit in rows:
+        if amount.a == 0 and amount.b == 0:
+            continue
+        told = f"{_amount(amount.a, unit)} → {_amount(amount.b, unit)}"
+        change = amount.difference
+        if change:
+            told += f"  ({'+' if change > 0 else '-'}{_amount(abs(change), unit)})"
+        text.say(f"  {label:<{width}}  {told}")
+
+
+def _amount(number: float | None, unit: str) -> str:
+    if number is None:
+        return "unknown"
+    if unit == "$":
+        return f"${number:,.4f}" if number < 1 else f"${number:,.2f}"
+    if unit == "ms":
+        return f"{number / 1000:,.1f} s"
+    return f"{number:,}"
+
+
+def show_stale(comparison: Comparison) -> None:
+    """Show what no longer holds on either side, the cells of one cause together."""
+    for side in (comparison.a, comparison.b):
+        stale = [cell for cell in side.cells if cell.causes]
+        if not stale:
+            continue
+        text.say()
+        count = text.count(len(stale), "cell")
+        verb = "do not hold" if len(stale) > 1 else "does not hold"
+        text.say(text.painted(f"## {side.name}: {count} {verb}", "heading"))
+        causes: dict[str, list[str]] = {}
+        for cell in stale:
+            own = [cause for cause in cell.causes if not _FOLLOWS.search(cause)]
+            for cause in own or ["depends on those"]:
+                causes.setdefault(cause, []).append(str(cell.number))
+        followers = causes.pop("depends on those", [])
+        shown = list(causes.items())[:_STALE]
+        for cause, numbers in [*shown, *([("depends on those", followers)] if followers else [])]:
+            noun = "cell" if len(numbers) == 1 else "cells"
+            text.say(f"  {cause}: {noun} {_listed(numbers)}")
+        if len(causes) > _STALE:
+            more = f"  … {len(causes) - _STALE} more: rlmnb cells {side.name} --status stale"
+            text.say(text.painted(more, "dim"))
+
+
+def show_summary(comparison: Comparison) -> None:
+    """End with the whole of it in a few lines."""
+    counts = [f"{number} {kind}" for kind, number in comparison.counts.items() if number]
+    text.say()
+    text.say(text.painted("cells      ", "dim"), ", ".join(counts) or "none")
+    text.say(text.painted("variables  ", "dim"), _counted(comparison.variables))
+    same = "; ".join(comparison.same_task)
+    text.say(text.painted("same task  ", "dim"), f"yes: {same}" if same else "not known to be")
+    open_sides = [side.name for side in _sides(comparison) if is_resumable(side)]
+    if open_sides:
+        text.say(text.painted("can go on  ", "dim"), ", ".join(dict.fromkeys(open_sides)))
+
+
+def _sides(comparison: Comparison) -> tuple[Side, Side]:
+    return comparison.a, comparison.b
+
+
+def _counted(names: NameDifference) -> str:
+    parts = {
+        "changed": names.changed,
+        "removed": names.only_a,
+        "added": names.only_b,
+        "not known": names.unknown,
+        "same": names.same,
+    }
+    return ", ".join(f"{len(each)} {word}" for word, each in parts.items() if each) or "none known"
