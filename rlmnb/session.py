@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlmnb import digest, indexing
 from rlmnb.capture import toolcalls, transcripts
@@ -33,6 +33,7 @@ from rlmnb.views import Cell, Cells, text_of
 if TYPE_CHECKING:
     from rlmnb.format.session import SessionState
 
+_Found = TypeVar("_Found")
 _PREVIEW = 1000
 _TOOL_OUTPUTS = 100
 
@@ -147,12 +148,21 @@ class Session:
 
     def cell(self, cell_id: str | int) -> Cell:
         """Return a cell by its id, the beginning of it, or its number."""
-        return self._cell(one_cell(str(cell_id), self._index))
+        return self._cell(self._meant(lambda: one_cell(str(cell_id), self._index)))
 
     def select(self, selector: str, stale: Collection[str] | None = None) -> Cells:
         """Return the cells that a selector names, like `2-4,7` or `downstream:3`."""
-        found = select(selector, self._index, self.stale if stale is None else stale)
+        stale = self.stale if stale is None else stale
+        found = self._meant(lambda: select(selector, self._index, stale))
         return Cells([self._cell(cell_id) for cell_id in found])
+
+    def _meant(self, find: Callable[[], _Found]) -> _Found:
+        """Say in which session a cell was not found."""
+        try:
+            return find()
+        except CellNotFoundError as error:
+            hint = (error.hint or "").replace("rlmnb cells", f"rlmnb cells {self._place.name}")
+            raise CellNotFoundError(f"{self._place.name}: {error.message}", hint=hint) from None
 
     def chain(self, cell_id: str | int, *, reverse: bool = False) -> list[tuple[Cell, int]]:
         """Return what a cell depends on, or what depends on it, each with its distance in edges."""
