@@ -403,13 +403,26 @@ class Session:
             )
         self._read()
 
-    def fork(self, at: str | int | None = None, *, session_id: str | None = None) -> Session:
-        """Begin a session with this one's cells up to and including `at`; objects are shared."""
+    def fork(
+        self,
+        at: str | int | None = None,
+        *,
+        session_id: str | None = None,
+        edits: Mapping[str, str] | None = None,
+    ) -> Session:
+        """Begin a session with this one's cells up to and including `at`; objects are shared.
+
+        `edits` gives some of them another source there, by their ids.
+        """
         self._read()
         last = self.cell(at) if at is not None else (self.cells[-1] if len(self.cells) else None)
         count = last.number if last is not None else 0
         kept = [
             making.named(self._raw_cell(each.cell_id), each.cell_id) for each in self.cells[:count]
+        ]
+        edits = edits or {}
+        kept = [
+            {**cell, "source": edits[cell["id"]]} if cell["id"] in edits else cell for cell in kept
         ]
         root = None if self._place.plain else os.path.dirname(self._place.directory)
         name = session_id or f"{self.id[:100]}-{os.urandom(4).hex()}"
@@ -427,6 +440,7 @@ class Session:
             "session": {
                 **sessions.section(state),
                 **new_state(name)["session"],
+                **({"cwd": os.path.dirname(self.path)} if self._place.plain else {}),
                 "parent_session_id": self.id,
                 "forked_from": portable(
                     {"session_id": self.id, "cell_id": last.cell_id if last else None}

@@ -37,7 +37,7 @@ def diff(args: Namespace) -> int:
     elif args.cell is not None:
         _show_cell(comparison, full=args.full, stat=args.stat)
     else:
-        _show(comparison, full=args.full, stat=args.stat)
+        tell_comparison(comparison, full=args.full, stat=args.stat)
     return 1 if differs else 0
 
 
@@ -93,7 +93,7 @@ def _show_cell(comparison: Comparison, *, full: bool, stat: bool) -> None:
             text.say(f"cell {each.b.number} {each.b.cell_id} is the same")
 
 
-def _show(comparison: Comparison, *, full: bool, stat: bool) -> None:
+def tell_comparison(comparison: Comparison, *, full: bool = False, stat: bool = False) -> None:
     if comparison.equal:
         text.say(f"{comparison.a.name} and {comparison.b.name} are the same")
         differences.show_summary(comparison)

@@ -1,18 +1,24 @@
-"""Commands that bring a session up to date: status, replay."""
+"""Commands that bring a session up to date: status, replay, invalidate."""
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from dataclasses import asdict
+from typing import Any
 
+from rlmnb import digest
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
-from rlmnb.errors import KernelError
+from rlmnb.errors import InvalidNameError, KernelError
 from rlmnb.replay.cells import code_cells, stale_cells
+from rlmnb.replay.planning import Planned, plan, with_what_they_need
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
+from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
+from rlmnb.views import same_file
 
 _SHOWN = 50
 
@@ -26,51 +32,44 @@ def status(args: Namespace) -> int:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
         text.print_json({"fresh": fresh, "stale": causes})
         return 0
-    _tell_stale(session, stale)
+    _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if stale:
         text.note(f"bring them up to date: rlmnb replay {session.place.name}")
     return 0
 
 
-def _tell_stale(session: Session, stale: dict[str, list[str]]) -> None:
-    for cell_id, causes in list(stale.items())[:_SHOWN]:
-        cell = session.cell(cell_id)
-        head = f"{cell.number:>4}  {cell_id}  "
+def _tell_stale(session: Session, stale: list[Planned]) -> None:
+    for planned in stale[:_SHOWN]:
+        cell = session.cell(planned.cell_id)
+        head = f"{cell.number:>4}  {cell.cell_id}  "
         text.say(text.painted(head, "stale"), cell.entry["title"][:60])
-        for cause in causes:
+        for cause in planned.causes:
             text.say("      because ", cause)
+        if planned.hindered:
+            text.say("      not run: ", planned.hindered)
+        elif planned.effects:
+            text.say("      changes things outside the notebook: ", ", ".join(planned.effects))
     if len(stale) > _SHOWN:
-        text.say(f"and {len(stale) - _SHOWN} more")
+        text.say(f"and {len(stale) - _SHOWN} more; all of them with --json")
 
 
 def run_replay(args: Namespace) -> int:
     """Run the cells whose inputs changed, and reuse the rest."""
     session = opened(args)
-    if args.check or args.dry_run:
-        stale = stale_cells(session)
-        if args.json:
-            causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
-            text.print_json({"would_execute": causes})
-        else:
-            _tell_stale(session, stale)
-            text.say(f"{len(stale)} cells would run, or may once those above them have")
-        return 1 if args.check and stale else 0
-    force = frozenset(cell.cell_id for cell in code_cells(session)) if args.force else frozenset()
-
-    def tell(cell_id: str, number: int, state: str) -> None:
-        if not args.json and sys.stderr.isatty():
-            text.note(f"{state}  {number:>4}  {cell_id}")
-
-    try:
-        report = replay(
-            session,
-            force=force,
-            fail_fast=args.fail_fast,
-            timeout=args.timeout,
-            memory=args.memory,
-            tell=tell,
+    if args.edit and not args.on_fork:
+        raise InvalidNameError(
+            "--edit changes a fork, never the session itself",
+            hint=f"run: rlmnb replay {session.place.name} --on-fork --edit CELL CODE",
         )
+    if args.on_fork:
+        session = _fork(session, args)
+    before = session.whole() if args.diff or args.on_fork else None
+    wishes = _wishes(session, args)
+    if args.check or args.dry_run:
+        return _tell_plan(session, plan(session, wishes), args)
+    try:
+        report = replay(session, **vars(wishes))
     except KernelError as error:
         if not args.json:
             raise
@@ -80,18 +79,81 @@ def run_replay(args: Namespace) -> int:
     if args.verify:
         return _verify(session, report, as_json=args.json)
     if args.json:
-        text.print_json(_as_dict(report))
+        found = _as_dict(report)
+        if before is not None:
+            found |= {"session": session.id, "diff": _difference(session, before).as_dict()}
+        text.print_json(found)
     else:
         _tell_report(session, report)
+        if before is not None:
+            _tell_difference(session, before)
     return 1 if report.failed else 0
 
 
-def _as_dict(report: Report) -> dict[str, object]:
+def _wishes(session: Session, args: Namespace) -> Wishes:
+    """Put together what was asked for: which cells, and how."""
+    selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
+    only: frozenset[str] | None = None
+    chosen: list[str] | None = None
+    if selector:
+        stale = stale_cells(session)
+        chosen = [str(cell.cell_id) for cell in session.select(selector, stale)]
+        only = with_what_they_need(session, chosen)
+    force = frozenset[str]()
+    if args.force:
+        named = {cell.cell_id for cell in code_cells(session)}
+        force = frozenset(named if chosen is None else named.intersection(chosen))
+
+    def tell(cell_id: str, number: int, state: str) -> None:
+        if not args.json and not cell_id:
+            text.note(state)
+        elif not args.json and sys.stderr.isatty():
+            text.note(f"{state}  {number:>4}  {cell_id}")
+
+    return Wishes(
+        force=force,
+        only=only,
+        allow_effects=args.allow_effects,
+        fail_fast=args.fail_fast,
+        timeout=args.timeout,
+        memory=args.memory,
+        keep_kernel=args.keep_kernel,
+        tell=tell,
+    )
+
+
+def _fork(session: Session, args: Namespace) -> Session:
+    """Return a fork to try something on, with the edits that were asked for."""
+    edits = {session.cell(cell).cell_id: code for cell, code in args.edit}
+    fork = session.fork(edits=edits)
+    text.note(f"on the fork {fork.id}; {session.place.name} stays as it is")
+    return fork
+
+
+def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int:
+    runs = [each for each in planned if not each.hindered]
+    hindered = [each for each in planned if each.hindered]
+    if args.json:
+        text.print_json(
+            {
+                "would_execute": [each.as_dict() for each in runs],
+                "would_skip": [each.as_dict() for each in hindered],
+            }
+        )
+    else:
+        _tell_stale(session, planned)
+        text.say(f"{text.count(len(runs), 'cell')} would run, or may once those above them have")
+        if hindered:
+            text.say(f"{text.count(len(hindered), 'cell')} would not, and what depends on them")
+    return 1 if args.check and planned else 0
+
+
+def _as_dict(report: Report) -> dict[str, Any]:
     return {**asdict(report), "calls": {"made": 0, "reused": 0}}
 
 
 def _tell_report(session: Session, report: Report) -> None:
-    for cell_id in report.executed:
+    for cell_id in report.executed[:_SHOWN]:
         cell = session.cell(cell_id)
         word = "failed" if cell_id in report.failed else "ran"
         style = "failed" if word == "failed" else "fresh"
@@ -101,12 +163,32 @@ def _tell_report(session: Session, report: Report) -> None:
             text.say("        because ", cause)
         if cell_id in report.errors:
             text.say("        ", report.errors[cell_id])
+    if len(report.executed) > _SHOWN:
+        text.say(f"and {len(report.executed) - _SHOWN} more")
     for cell_id in report.skipped:
-        text.say(text.painted("skipped", "stale"), f"  {cell_id}  ", *report.causes[cell_id])
+        text.say(text.painted("skipped", "stale"), f"{session.cell(cell_id).number:>4}  {cell_id}")
+        for cause in report.causes[cell_id]:
+            text.say("        because ", cause)
     parts = [f"{len(report.executed)} ran", f"{len(report.reused)} reused"]
     parts += [f"{len(report.failed)} failed"] if report.failed else []
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
+    parts += [f"{len(report.left)} stale and not asked for"] if report.left else []
     text.say(f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
+
+
+def _difference(session: Session, before: dict[str, Any]) -> Any:
+    from rlmnb.comparing.compare import compare
+    from rlmnb.comparing.sides import side_of_notebook
+
+    session.refresh()
+    return compare(side_of_notebook(before, "before"), side_of_notebook(session.whole(), "after"))
+
+
+def _tell_difference(session: Session, before: dict[str, Any]) -> None:
+    from rlmnb.cli.judging import tell_comparison
+
+    text.say("")
+    tell_comparison(_difference(session, before))
 
 
 def _verify(session: Session, report: Report, *, as_json: bool) -> int:
@@ -118,3 +200,50 @@ def _verify(session: Session, report: Report, *, as_json: bool) -> int:
     else:
         _tell_report(session, report)
     return 0 if ok else 1
+
+
+def invalidate(args: Namespace) -> int:
+    """Mark cells as no longer valid, or take such marks back."""
+    session = opened(args)
+    asked = args.cell
+    readers = _readers(session, asked)
+    if args.undo:
+        wanted = ",".join(readers) if readers else asked
+        changed = session.revalidate(wanted)
+    elif readers:
+        changed = []
+        for cell_id in readers:
+            path, then = next(
+                (path, version["hash"])
+                for path, version in session.cell(cell_id).entry["files_read"].items()
+                if same_file(path, asked)
+            )
+            now = digest.of_file(path)["hash"]
+            why = args.reason or f"{path} is not to be relied on"
+            changed += session.invalidate(cell_id, why, path=path, then=then, now=now)
+    else:
+        changed = session.invalidate(asked, args.reason or "marked by hand")
+    stale = stale_cells(session)
+    if args.json:
+        causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
+        text.print_json({"valid" if args.undo else "invalidated": changed, "stale": causes})
+        return 0
+    word = "valid again" if args.undo else "no longer valid"
+    for cell_id in changed:
+        text.say(f"{cell_id}  {word}  ", session.cell(cell_id).entry["title"][:60])
+    if not changed:
+        state = "is marked" if args.undo else "is finished, so there is nothing to mark"
+        text.note(f"no cell that {asked} names {state}")
+    text.say(f"{len(changed)} marked, {len(stale)} stale in all; outputs stay until a replay")
+    return 0
+
+
+def _readers(session: Session, asked: str) -> list[str]:
+    """Return the cells that read a file, if it is one that this names."""
+    if ":" in asked and not os.path.exists(asked):
+        return []
+    return [
+        cell.cell_id
+        for cell in session.cells
+        if any(same_file(path, asked) for path in cell.entry.get("files_read", ()))
+    ]

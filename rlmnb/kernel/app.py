@@ -156,8 +156,8 @@ class RlmnbKernel(IPythonKernel):
         self.allow_effects(allowed=json.loads(request)["effects"])
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
-        soiled = self.tracker.soiled()
-        return json.dumps({"held": held, "soiled": soiled, "used": self._used > 0})
+        found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}
+        return json.dumps({**found, "once_only": self.tracker.once_only()})
 
     def end_replay(self, request: str) -> str:
         """Keep how a replay calls what is held, for the next one, unless somebody comes between."""

@@ -20,7 +20,7 @@ from rlmnb import digest
 from rlmnb.kernel import libraries
 
 INITIAL = "initial"
-CHANCE = ("$random", "$numpy.random")
+CHANCE = frozenset({"$random", "$numpy.random"})
 
 
 class Facet:

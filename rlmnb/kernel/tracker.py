@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,11 +80,11 @@ class Tracker:
         self._hidden_now: dict[str, str] | None = None
         self._own = own
         self._look: _Look | None = None
-        self._began = time.time_ns()
-        # The file of each module that is no library's, the stamp it had, the state it came in.
-        self._imported: dict[str, str | None] = dict.fromkeys(sys.modules)
-        self._sources: dict[str, tuple[int, int]] = {}
-        self._first_seen: dict[str, str] = {}
+        # The modules looked at, and the files of those that are no library's.
+        self._imported = set(sys.modules)
+        self._sources: set[str] = set()
+        # Libraries whose import has changed hidden state, and which: they do so only once.
+        self._changed_by_import: dict[str, set[str]] = {}
 
     def tracked(self) -> dict[str, int]:
         """Return the user's own variables, each with the identity of its value."""
@@ -111,7 +110,6 @@ class Tracker:
 
     def before(self, source: str) -> None:
         """Look at what a cell may touch, and start listening for files."""
-        self._began = time.time_ns()
         names = self._names(source)
         reads, opaque = self.closure(names)
         self._look = _Look(
@@ -167,6 +165,10 @@ class Tracker:
         for name, was in look.hidden.items():
             if hidden_now[name] != was:
                 writes.append(self._hidden_version(name, hidden_now[name], hidden_values[name]))
+                if name not in CHANCE:
+                    new = {module.partition(".")[0] for module in set(sys.modules) - look.modules}
+                    for module in new:
+                        self._changed_by_import.setdefault(module, set()).add(name)
                 if name in CHANCE:
                     reads[name] = was
         self._note_named(look)
@@ -293,7 +295,6 @@ class Tracker:
             seen = self.modules.look(name)
             before = self.modules.known.get(name)
             self.modules.known[name] = seen
-            self._first_seen.setdefault(name, seen.digest)
             if before is None or before.digest != seen.digest:
                 changed.append(name)
         return changed
@@ -399,7 +400,6 @@ class Tracker:
     ) -> list[str]:
         """Bring variables to the versions wanted; return the digests that could not be had."""
         self._now = self._hidden_now = None
-        self._began = time.time_ns()
         failed = Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
         self._note_imports()
         return failed
@@ -407,14 +407,11 @@ class Tracker:
     # between replays
 
     def _note_imports(self) -> None:
-        """Take down which files the local modules were imported from, and as what."""
-        for name in sys.modules.keys() - self._imported.keys():
-            path = self._imported[name] = self.modules.path(name)
-            if path is not None:
-                stamp = _stamp(path)
-                if stamp is None or stamp[0] > self._began:
-                    stamp = (0, 0)  # it may have been saved after it was read
-                self._sources[path] = stamp
+        """Take down which files the local modules were imported from."""
+        for name in sys.modules.keys() - self._imported:
+            self._imported.add(name)
+            if (path := self.modules.path(name)) is not None:
+                self._sources.add(path)
 
     def holdings(self) -> dict[str, str]:
         """Return the version of each variable, module and piece of hidden state."""
@@ -424,26 +421,19 @@ class Tracker:
         unknown = self.tracked().keys() - held.keys()
         return held | dict.fromkeys(unknown, "unknown")
 
+    def once_only(self) -> dict[str, list[str]]:
+        """Return the libraries whose import has changed hidden state, and would not again."""
+        return {name: sorted(changed) for name, changed in self._changed_by_import.items()}
+
     def soiled(self) -> str | None:
         """Say what cannot be put back to how a new kernel would have it, None if all can be."""
-        for path, stamp in self._sources.items():
-            if _stamp(path) != stamp:
-                return f"{path} was imported and has changed"
-        for name, seen in self.modules.known.items():
-            if self._first_seen.get(name, seen.digest) != seen.digest:
-                return f"{name} is not as it was imported"
+        for path in self._sources:
+            # What it was right after its import, nobody has seen.
+            return f"{path} was imported"
         for name, now in self.hidden.digests().items():
             if now != INITIAL and not self.hidden.can_restore(name):
                 return f"{name} was changed"
         return "figures are open" if self._figures != INITIAL else None
-
-
-def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def pseudo_version(name: str, digest: str) -> dict[str, Any]:

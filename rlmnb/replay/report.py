@@ -29,6 +29,18 @@ class Report:
         if cell_id in self.reused:
             self.reused.remove(cell_id)
 
+    def take_in(self, rest: Report, order: list[str]) -> None:
+        """Add what a second kernel did to what the first had done."""
+        ran = {*self.executed, *rest.executed}
+        place = {cell_id: at for at, cell_id in enumerate(order)}
+        self.executed = sorted(ran, key=place.__getitem__)
+        self.restored = sorted({*self.restored, *rest.restored}, key=place.__getitem__)
+        self.reused = [each for each in rest.reused if each not in ran]
+        self.failed, self.skipped, self.left = rest.failed, rest.skipped, rest.left
+        self.causes = {**rest.causes, **self.causes}
+        self.errors = rest.errors
+        self.kernel = rest.kernel
+
 
 class Teller(Protocol):
     """Whoever wants to know how far a replay is."""

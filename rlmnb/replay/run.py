@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 from rlmnb import digest
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
+    INITIAL,
     CodeCell,
     Environment,
     Files,
@@ -21,6 +22,7 @@ from rlmnb.graph.traces import (
     survey,
     unedited,
 )
+from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import is_history
 from rlmnb.replay.blocking import Blocked
 from rlmnb.replay.cells import (
@@ -35,7 +37,7 @@ from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.owning import ownership
 from rlmnb.replay.recording import Recorder, as_portable
 from rlmnb.replay.report import Report
-from rlmnb.replay.supply import Supply, Unavailable
+from rlmnb.replay.supply import Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
 
@@ -70,16 +72,28 @@ def _replay(session: Session, asked: Wishes) -> Report:
     if kernel is None and asked.keep_kernel:
         kernel = warm.start(session.place, working_directory(session), memory=asked.memory)
         report.kernel = "started, stays warm"
-    with Recorder(session) as recorder:
-        try:
-            runner = _Replay(session, cells, report, recorder, asked)
-            asyncio.run(runner.go(start, files, frozenset(stale), kernel))
-        except Soiled as why:
-            asked.tell("", 0, f"a new kernel is started: {why}")
-            kernel = warm.restart(session.place, working_directory(session))
-            runner = _Replay(session, cells, report, recorder, asked)
-            asyncio.run(runner.go(start, files, frozenset(stale), kernel))
+    try:
+        _go(session, cells, report, asked, (start, files, frozenset(stale)), kernel)
+    except Soiled as why:
+        # What has run by now is kept; a new kernel does the rest.
+        asked.tell("", 0, f"a new kernel is started: {why}")
+        warm.restart(session.place, working_directory(session))
+        session.refresh()
+        rest = _replay(session, replace(asked, force=asked.force.difference(report.executed)))
+        report.take_in(rest, [cell.cell_id for cell in cells])
     return report
+
+
+def _go(
+    session: Session,
+    cells: list[CodeCell],
+    report: Report,
+    asked: Wishes,
+    world: tuple[Environment, Files, frozenset[str]],
+    kernel: Warm | None,
+) -> None:
+    with Recorder(session) as recorder:
+        asyncio.run(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
 
 
 _UNTRACKED: Run = {
@@ -96,10 +110,6 @@ _UNTRACKED: Run = {
     "asked": {},
     "flags": [],
 }
-
-
-class Soiled(Exception):  # noqa: N818 - a reason to take another kernel
-    """A warm kernel has something that cannot be put back."""
 
 
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
@@ -123,6 +133,7 @@ class _Replay:
         self._wishes = wishes
         self._versions = Versions(cells, session.place.objects)
         self._blocked = Blocked()
+        self._once_only: dict[str, list[str]] = {}
         self._depended_on = frozenset(other for cell in cells for other in cell.depends)
         self._unedited = unedited(cells)
         self._needed_by_history: frozenset[str] = frozenset()
@@ -174,6 +185,7 @@ class _Replay:
                 self._wishes,
                 cwd,
                 held,
+                self._once_only,
             )
             try:
                 for cell in self._cells:
@@ -199,6 +211,7 @@ class _Replay:
             raise Soiled(found["soiled"])
         if found["used"] and self._needed_by_history:
             raise Soiled("a cell looks at earlier outputs")
+        self._once_only = found["once_only"]
         held: dict[str, str] = found["held"]
         return held
 
@@ -288,6 +301,9 @@ class _Replay:
         trace["reads"] = {
             name: self._supply.alias.get(read, read) for name, read in trace["reads"].items()
         }
+        # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
+        unseeded = trace["reads"].keys() & CHANCE - self._env.names.keys()
+        trace["reads"] |= dict.fromkeys(unseeded, INITIAL)
         # What every cell reads is what a full run would have here, whatever this kernel has.
         trace["reads"] = {
             name: read for name, read in trace["reads"].items() if not is_ambient(name)

@@ -37,6 +37,10 @@ class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
     """What a cell needs cannot be had."""
 
 
+class Soiled(Exception):  # noqa: N818 - a reason to take another kernel
+    """A warm kernel has something that cannot be put back."""
+
+
 class Supply:
     """What the kernel holds, and how it comes to hold what is due."""
 
@@ -51,12 +55,15 @@ class Supply:
         wishes: Wishes,
         cwd: str,
         held: dict[str, str],
+        once_only: dict[str, list[str]],
     ) -> None:
         self.kernel = kernel
         # The trace of each cell gone past: the one it had, or the one it has left just now.
         self.runs: dict[str, Run] = {}
         # What the kernel has under each name.
         self.held = held
+        # Libraries that this kernel has imported before, and the hidden state that it changed.
+        self._once_only = once_only
         # What the kernel calls a value that was made again, and what the records call it.
         self.alias: dict[str, str] = {}
         self._cells = cells
@@ -88,6 +95,7 @@ class Supply:
 
     async def materialise(self, cell: CodeCell, env: Environment) -> None:
         """Have the kernel hold what a cell may touch, in the versions that are due."""
+        self._check_imports(cell)
         for _ in range(_MOST_ROUNDS):
             names = self._naming.names(cell)
             reads, opaque = closure(names, env)
@@ -127,6 +135,21 @@ class Supply:
                     self.held[name] = version["digest"]
                 self._note_restored(env.producers.get(version["names"][0]))
         await self._run_from_the_top(cell, env)
+
+    def _check_imports(self, cell: CodeCell) -> None:
+        """Refuse a cell whose imports have done something that they would not do again."""
+        if not self._once_only:
+            return
+        names = self._naming.names(cell)
+        imports = {name.partition(".")[0] for name in names.imports} if names else set()
+        changed = {name for each in self._once_only.values() for name in each}
+        wrote = {
+            name for version in (cell.run or {}).get("writes", ()) for name in version["names"]
+        }
+        if again := imports & self._once_only.keys():
+            raise Soiled(f"{', '.join(sorted(again))} was imported before")
+        if wrote & changed:
+            raise Soiled(f"{', '.join(sorted(wrote & changed))} was changed by an import")
 
     def _astray(self, env: Environment) -> list[Version]:
         """Return the state that no cell above has touched, where this kernel has it otherwise."""

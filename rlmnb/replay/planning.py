@@ -1,0 +1,55 @@
+"""The plan of a replay: what would run, what needs leave first, what is never run. Runs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlmnb.graph.index import upstream
+from rlmnb.graph.traces import survey
+from rlmnb.replay.cells import code_cells, files_now, starting_environment
+from rlmnb.replay.wishes import Wishes
+from rlmnb.session import Session
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell that no longer holds, and what a replay would do about it."""
+
+    cell_id: str
+    causes: list[str]
+    # Why it would not be run.
+    hindered: str | None = None
+    # The tools it calls that change things outside the notebook.
+    effects: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the cell for a script."""
+        found: dict[str, object] = {"cell_id": self.cell_id, "causes": self.causes}
+        if self.effects:
+            found["effects"] = list(self.effects)
+        if self.hindered:
+            found["hindered"] = self.hindered
+        return found
+
+
+def plan(session: Session, wishes: Wishes) -> list[Planned]:
+    """Return the cells that would run, or may once those above them have, and those that cannot."""
+    cells = code_cells(session)
+    stale = survey(cells, files_now(cells), starting_environment(session))
+    planned = []
+    for cell in cells:
+        causes = stale.get(cell.cell_id, [])
+        if cell.cell_id in wishes.force and not cell.frozen:
+            causes = ["was asked for", *causes]
+        if causes and (wishes.only is None or cell.cell_id in wishes.only):
+            hindered = wishes.hinders(cell)
+            planned.append(Planned(cell.cell_id, causes, hindered, cell.effects))
+    return planned
+
+
+def with_what_they_need(session: Session, chosen: list[str]) -> frozenset[str]:
+    """Return cells with all that they depend on: those that are stale have to run first."""
+    found = set(chosen)
+    for cell_id in chosen:
+        found.update(upstream(session.index, cell_id))
+    return frozenset(found)
