@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from rlmnb.cli import text
-from rlmnb.errors import RlmnbError
+from rlmnb.errors import InvalidNameError, RlmnbError
 from rlmnb.session import Session
 from rlmnb.store import archive, sessions
 from rlmnb.store.layout import Place, sessions_root
@@ -69,7 +69,15 @@ def _report(done: list[archive.Archived], args: Namespace) -> int:
 
 
 def bring_back(args: Namespace) -> int:
-    """Bring an archived session back to where it was."""
+    """Bring an archived session back to where it was, or a kernel to where it was."""
+    if args.at is not None:
+        from rlmnb.cli.running import restore_at
+
+        return restore_at(args)
+    if args.session is None:
+        raise InvalidNameError(
+            "restore wants an archived session", hint="list them: rlmnb sessions --archived"
+        )
     place = archive.bring_back(sessions_root(), args.session)
     if args.json:
         text.print_json({"session_id": place.session_id, "path": place.notebook})

@@ -94,6 +94,7 @@ def _show_cell(comparison: Comparison, *, full: bool, stat: bool) -> None:
 
 
 def tell_comparison(comparison: Comparison, *, full: bool = False, stat: bool = False) -> None:
+    """Show how two sides differ, as much of it as is wanted."""
     if comparison.equal:
         text.say(f"{comparison.a.name} and {comparison.b.name} are the same")
         differences.show_summary(comparison)

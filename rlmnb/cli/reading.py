@@ -188,7 +188,9 @@ def _cells_line(session: Session) -> str:
 def list_cells(args: Namespace) -> int:
     """List cells, all or those that match."""
     session = opened(args)
-    found = session.cells(type=args.type, status=args.status, file=args.file)
+    selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
+    found = session.select(selector) if selector else session.cells
+    found = found(type=args.type, status=args.status, file=args.file)
     if args.json:
         text.print_lines_as_json(cell.as_json() for cell in found)
         return 0

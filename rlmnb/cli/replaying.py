@@ -62,9 +62,9 @@ def run_replay(args: Namespace) -> int:
             "--edit changes a fork, never the session itself",
             hint=f"run: rlmnb replay {session.place.name} --on-fork --edit CELL CODE",
         )
+    before = session.whole() if args.diff or args.on_fork else None
     if args.on_fork:
         session = _fork(session, args)
-    before = session.whole() if args.diff or args.on_fork else None
     wishes = _wishes(session, args)
     if args.check or args.dry_run:
         return _tell_plan(session, plan(session, wishes), args)
@@ -124,7 +124,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
 
 def _fork(session: Session, args: Namespace) -> Session:
     """Return a fork to try something on, with the edits that were asked for."""
-    edits = {session.cell(cell).cell_id: code for cell, code in args.edit}
+    edits = {str(session.cell(cell).cell_id): str(code) for cell, code in args.edit}
     fork = session.fork(edits=edits)
     text.note(f"on the fork {fork.id}; {session.place.name} stays as it is")
     return fork

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 from typing import Any
 
 from rlmnb.cli import text
@@ -21,7 +22,7 @@ from rlmnb.views import text_of
 
 def execute(args: Namespace) -> int:
     """Run code in the session's kernel as a new cell, and print what it prints."""
-    code = sys.stdin.read() if args.code == "-" else args.code
+    code = sys.stdin.read() if args.cell == "-" else args.cell
     if not code.strip():
         raise InvalidNameError("there is no code to run", hint="run: rlmnb exec 'print(1)'")
     session = _session(args.session)
@@ -75,6 +76,26 @@ def _session(target: str | None) -> Session:
         if target is None or looks_like_path(target):
             raise
         return Session.create(check_session_id(target), cwd=".")
+
+
+def restore_at(args: Namespace) -> int:
+    """Bring the session's kernel to the variables as they were after a cell."""
+    from rlmnb.replay.traveling import restore_at
+
+    session = opened(args)
+    arrival = restore_at(session, args.at)
+    if args.json:
+        text.print_json(asdict(arrival))
+        return 1 if arrival.missing else 0
+    cell = session.cell(arrival.cell_id)
+    text.say(f"the kernel is as it was after cell {cell.number} ({cell.cell_id})")
+    text.labelled("variables", ", ".join(arrival.names) or "none", 12)
+    if arrival.executed:
+        text.labelled("ran again", ", ".join(arrival.executed), 12)
+    for name, why in arrival.missing.items():
+        text.labelled("missing", f"{name}: {why}", 12)
+    text.labelled("talk to it", f"jupyter console --existing {arrival.connection_file}", 12)
+    return 1 if arrival.missing else 0
 
 
 def kernel(args: Namespace) -> int:

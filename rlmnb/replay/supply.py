@@ -36,6 +36,10 @@ _MOST_ROUNDS = 100
 class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
     """What a cell needs cannot be had."""
 
+    def __init__(self, why: str, version: Version) -> None:
+        super().__init__(why)
+        self.version = version
+
 
 class Soiled(Exception):  # noqa: N818 - a reason to take another kernel
     """A warm kernel has something that cannot be put back."""
@@ -219,9 +223,11 @@ class Supply:
         producer = env.producers[version["names"][0]]
         cell = next(each for each in self._cells if each.cell_id == producer)
         if why := self._wishes.hinders(cell):
-            raise Unavailable(f"it needs what {producer} made, which is not run again: {why}")
+            raise Unavailable(
+                f"it needs what {producer} made, which is not run again: {why}", version
+            )
         if "rlmnb:pinned" in cell.tags:
-            raise Unavailable(f"{producer} is pinned, and what it made cannot be restored")
+            raise Unavailable(f"{producer} is pinned, and what it made cannot be restored", version)
         await self._again(cell)
         for name in version["names"]:
             # A new generator is not the old one, but it is what a full run would have.
