@@ -58,7 +58,7 @@ def execute(args: Namespace) -> int:
         return 1 if failed else 0
     for each in report.executed:
         if each != cell_id:
-            text.note(f"{each} was stale and ran first")
+            text.note(f"{each} ran first: what it makes was needed, and not there")
     sys.stdout.write(text.printable(text_of(cell.outputs)))
     if cell_id in report.skipped:
         text.note(f"not run: {'; '.join(report.causes[cell_id])}")

@@ -31,6 +31,8 @@ class CodeCell:
     source_hash: str
     run: Run | None
     recorded: bool
+    # Its code is not what its agent ran.
+    edited: bool = False
     tags: frozenset[str] = frozenset()
     number: int = 0
     # Why the cell is never run: what a model or a foreign tool did is kept as it was recorded.
@@ -240,7 +242,8 @@ def display_causes(cell: CodeCell, env: Environment, holding: frozenset[str]) ->
 
 def _causes_without_run(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if not cell.recorded:
-        return [] if cell.marked else ["has not been run by rlmnb"]
+        never = "source edited" if cell.edited else "has not been run by rlmnb"
+        return [] if cell.marked else [never]
     found = []
     for name in names_of(cell.source).reads:
         version = env.names.get(name)

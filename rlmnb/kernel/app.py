@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -52,6 +53,15 @@ class RlmnbKernel(IPythonKernel):
         # Found wherever no variable has this name, and in no list of the user's variables.
         self.tools = builtins.tools = Tools()  # type: ignore[attr-defined]
         self.allow_effects(allowed=not self.without_effects)
+
+    @property
+    def banner(self) -> str:  # type: ignore[override]
+        """What a front end shows first. IPython picks a tip for it with the user's own dice."""
+        state = random.getstate()
+        try:
+            return str(super().banner)
+        finally:
+            random.setstate(state)
 
     def start(self) -> None:
         """Begin to listen; a kernel that stays warm also watches whether it is still wanted."""

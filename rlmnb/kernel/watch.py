@@ -31,6 +31,7 @@ def _foreign_places() -> tuple[str, ...]:
     """Return where files are no part of anybody's project: the interpreter, caches, devices."""
     home = os.path.expanduser("~")
     places = {
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # ourselves, wherever we are
         sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(),
         *site.getsitepackages(), site.getusersitepackages(), "/proc", "/dev", "/sys", "/etc",
         "/usr/share", "/usr/lib", *(os.path.join(home, name) for name in (

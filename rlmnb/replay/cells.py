@@ -41,6 +41,7 @@ def code_cells(session: Session) -> list[CodeCell]:
                 source_hash=entry["source_hash"],
                 run=run if own and isinstance(run, dict) else None,
                 recorded=own and entry["status"] in _DONE and not entry.get("edited"),
+                edited=own and bool(entry.get("edited")),
                 tags=frozenset(tags if isinstance(tags, list) else ()),
                 number=entry["number"],
                 frozen=_frozen(entry, called),
