@@ -18,14 +18,15 @@ def watch(args: Namespace) -> int:
     session = opened(args)
     target = session.place.notebook
     known: dict[str, list[str]] = {}
-    if not args.json:
-        text.note(f"watching {session.place.name}; Ctrl-C ends it")
-    known = _look(session, known, args, first=True)
+    first = True
     try:
         for _ in changes(session, debounce=args.debounce):
+            if first and not args.json:
+                text.note(f"watching {session.place.name}; Ctrl-C ends it")
             try:
                 session = Session.open(target)
-                known = _look(session, known, args)
+                known = _look(session, known, args, first=first)
+                first = False
             except RlmnbError as error:
                 # Half of an edit, a notebook that is being saved: the next change will tell.
                 text.note(f"rlmnb: {error.message}")
@@ -38,7 +39,7 @@ def watch(args: Namespace) -> int:
 
 
 def _look(
-    session: Session, known: dict[str, list[str]], args: Namespace, *, first: bool = False
+    session: Session, known: dict[str, list[str]], args: Namespace, *, first: bool
 ) -> dict[str, list[str]]:
     """Say what changed since the last look; return what is stale now."""
     stale = stale_cells(session)

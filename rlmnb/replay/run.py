@@ -299,7 +299,8 @@ class _Replay:
         if trace is None or "problem" in trace:
             trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
         trace["reads"] = {
-            name: self._supply.alias.get(read, read) for name, read in trace["reads"].items()
+            name: self._supply.known_as(name, read, self._env)
+            for name, read in trace["reads"].items()
         }
         # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
         unseeded = trace["reads"].keys() & CHANCE - self._env.names.keys()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rlmnb.digest import MISSING
 from rlmnb.graph.traces import (
     INITIAL,
+    RECORDED,
     Changing,
     CodeCell,
     Environment,
@@ -134,6 +135,8 @@ class Supply:
             for version in missing:
                 if version["digest"] in failed:
                     version["problem"] = "could not be restored"
+                    for name in version["names"]:
+                        self.held.pop(name, None)  # whatever was there is gone
                     continue
                 for name in version["names"]:
                     self.held[name] = version["digest"]
@@ -249,17 +252,38 @@ class Supply:
             return
         self.hold(trace)
         self._versions.touch(trace["files_written"])
-        known = {
-            tuple(version["names"]): version
-            for version in self.runs.get(cell.cell_id, {}).get("writes", ())
-        }
         for version in trace["writes"]:
-            old = known.get(tuple(version["names"]))
-            if old is not None and version["problem"] is not None:
+            self._call_as_known(cell, version)
+
+    def _call_as_known(self, cell: CodeCell, version: Version) -> None:
+        """Let what was made again go by the name that the records have for it."""
+        known = self.runs.get(cell.cell_id, {}).get("writes", ())
+        for old in known:
+            if old["names"] == version["names"] and version["problem"] is not None:
                 self.alias[version["digest"]] = old["digest"]
                 for name in version["names"]:
                     self.held[name] = old["digest"]
                     self.alias[version["own"][name]] = old["own"][name]
+        # What an agent made elsewhere has no digest of its own, only the cell that made it.
+        recorded = {
+            name: old
+            for old in known
+            if old["digest"].startswith(RECORDED)
+            for name in old["names"]
+        }
+        for name in version["names"]:
+            if name in recorded:
+                self.held[name] = recorded[name]["digest"]
+                self.alias[version["own"][name]] = recorded[name]["own"][name]
+                alone = len(version["names"]) == 1
+                self.alias[version["digest"]] = recorded[name]["digest"] if alone else ""
+
+    def known_as(self, name: str, read: str, env: Environment) -> str:
+        """Return what the records call a value that a cell has read."""
+        alias = self.alias.get(read)
+        if alias is None or (name[:1] not in "&~$" and alias != env.own(name)):
+            return read
+        return alias
 
 
 def _unique(versions: Iterable[Version | Changing]) -> list[Version]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from watchfiles import watch
+from watchfiles import Change, watch
 
 from rlmnb.replay.cells import code_cells
 from rlmnb.session import Session
 
 _DEBOUNCE = 0.2
+# In milliseconds: how soon the first word comes that changes are heard of.
+_FIRST_LOOK = 200
 
 
 def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[str]]:
     """Yield the files that changed, whenever some did; those of one moment come together.
 
+    Nothing at all comes first, once changes are heard of: what was before has to be looked for.
     Which files are watched follows the notebook: what a cell has come to read is watched, too.
     """
     while True:
@@ -23,14 +26,20 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
         directories = {os.path.dirname(path) for path in wanted}
         # A file is often replaced, and one that is missing may come: directories tell of both.
         places = sorted(each for each in directories if os.path.isdir(each))
+        listening = False
         for found in watch(
             *places,
             debounce=int((debounce or _DEBOUNCE) * 1000),
             step=50,
             recursive=False,
-            watch_filter=lambda _, path, wanted=wanted: path in wanted,  # type: ignore[misc]
+            watch_filter=_Among(wanted),
+            yield_on_timeout=True,
+            rust_timeout=_FIRST_LOOK,
             raise_interrupt=True,
         ):
+            if not found and listening:
+                continue
+            listening = True
             yield {path for _, path in found}
             if not os.path.exists(session.place.notebook):
                 return
@@ -39,9 +48,19 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
                 break
 
 
+class _Among:
+    """Lets changes through of some files only."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self._wanted = wanted
+
+    def __call__(self, _: Change, path: str) -> bool:
+        return path in self._wanted
+
+
 def watched(session: Session) -> set[str]:
     """Return the files whose change may make a cell stale."""
-    found = {os.path.realpath(session.place.notebook)}
+    found = {session.place.notebook}
     for cell in code_cells(session):
         run = cell.run or {}
         found.update(cell.files_read if cell.run is None else run["files_read"])

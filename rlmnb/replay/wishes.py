@@ -30,7 +30,8 @@ class Wishes:
         """Say why a cell must not be run, None if it may."""
         if cell.frozen:
             return cell.frozen
-        if cell.effects and not self.allow_effects:
+        asked_for = self.only is None or cell.cell_id in self.only
+        if cell.effects and not (self.allow_effects and asked_for):
             tools = ", ".join(cell.effects)
             return (
                 f"it changes things outside the notebook ({tools}): allow it with --allow-effects"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator
 
@@ -38,15 +39,19 @@ class Variables:
         self.directory = os.path.join(objects, "state")
         self._path_of_database = os.path.join(self.directory, "state.db")
         self._connection: sqlite3.Connection | None = None
-        # Small pieces that wait to be written together.
+        # Small pieces that wait to be written together, by whichever thread comes first.
         self._pending: dict[str, bytes] = {}
+        self._lock = threading.RLock()
 
     def _database(self) -> sqlite3.Connection:
         if self._connection is None:
             make_directory(self.directory)
             os.close(open_regular(self._path_of_database, os.O_RDWR | os.O_CREAT))
             self._connection = sqlite3.connect(
-                self._path_of_database, timeout=_BUSY_SECONDS, isolation_level=None
+                self._path_of_database,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,  # the lock sees to that
             )
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=OFF")
@@ -70,7 +75,8 @@ class Variables:
         """
         name = digest.of_bytes(data)
         if len(data) < SMALL:
-            self._pending[name] = bytes(data)
+            with self._lock:
+                self._pending[name] = bytes(data)
             if not later or len(self._pending) > _MOST_PENDING:
                 self.flush()
             return name
@@ -84,23 +90,24 @@ class Variables:
 
     def flush(self) -> None:
         """Write what waits: a transaction costs ten times what a row in it does."""
-        if not self._pending:
-            return
-        now = time.time()
-        rows = [(name, data, now) for name, data in self._pending.items()]
-        database = self._database()
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            database.executemany(
-                "INSERT INTO state VALUES (?, ?, ?) "
-                "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
-                rows,
-            )
-            database.execute("COMMIT")
-        except BaseException:
-            database.execute("ROLLBACK")
-            raise
-        self._pending.clear()
+        with self._lock:
+            if not self._pending:
+                return
+            now = time.time()
+            rows = [(name, data, now) for name, data in self._pending.items()]
+            database = self._database()
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                database.executemany(
+                    "INSERT INTO state VALUES (?, ?, ?) "
+                    "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
+                    rows,
+                )
+                database.execute("COMMIT")
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            self._pending.clear()
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name[7:9], name[9:])
@@ -109,10 +116,10 @@ class Variables:
         """Return the bytes of this digest, having checked that they are."""
         if not digest.is_digest(name):
             raise ObjectError(f"{name!r} is not the digest of an object")
-        self.flush()
-        row = (
-            self._database().execute("SELECT bytes FROM state WHERE digest = ?", (name,)).fetchone()
-        )
+        with self._lock:
+            self.flush()
+            asked = "SELECT bytes FROM state WHERE digest = ?"
+            row = self._database().execute(asked, (name,)).fetchone()
         if row is not None:
             data = bytes(row[0])
         else:

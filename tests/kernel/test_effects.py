@@ -1,0 +1,243 @@
+"""Tools in cells: reading ones run again, those that change things only when allowed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from rlmnb import Session
+from rlmnb.replay import warm
+from rlmnb.replay.cells import stale_cells
+from rlmnb.replay.run import replay
+from rlmnb.views import text_of
+from tests.conftest import notebook_of, read
+
+pytestmark = pytest.mark.kernel
+
+
+def change(number: int, source: str, session: str = "demo") -> None:
+    """Edit a cell the way a person does, in the notebook itself."""
+    whole = read(session)
+    whole["cells"][number - 1]["source"] = source
+    notebook_of(session).write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+
+def shown(number: int, session: str = "demo") -> str:
+    return text_of(Session.open(session).cell(number).outputs)
+
+
+def numbers(session: Session, ids: list[str]) -> list[int]:
+    return [session.cell(each).number for each in ids]
+
+
+def test_a_read_is_replayed_when_its_file_changed_and_the_rest_is_not():
+    Path("auth.py").write_text("limit = 3")
+    session = Session.create("demo", cwd=".")
+    session.append("code = tools.Read(file_path='auth.py')", type="tool", output="limit = 3")
+    session.append("print(str(code).upper())", output="LIMIT = 3")
+    session.append("other = 1")
+    assert stale_cells(session) == {}
+    Path("auth.py").write_text("limit = 4")
+    report = replay(Session.open("demo"))
+    assert numbers(session, report.executed) == [1, 2]
+    assert shown(2) == "LIMIT = 4\n"
+    assert stale_cells(Session.open("demo")) == {}
+    assert replay(Session.open("demo")).executed == []
+
+
+def test_without_leave_nothing_is_deleted(run, run_json):
+    Path("precious.txt").write_text("mine")
+    session = Session.create("demo", cwd=".")
+    session.append("name = 'nothing.txt'")
+    session.append("tools.Bash(command=f'rm -f {name}')", type="tool", output="")
+    session.append("print('after', name)", output="after nothing.txt")
+    change(1, "name = 'precious.txt'")
+    plan = run_json("replay", "demo", "--dry-run")
+    assert numbers(session, [row["cell_id"] for row in plan["would_skip"]]) == [2]
+    assert plan["would_skip"][0]["effects"] == ["Bash"]
+    report = run_json("replay", "demo")
+    assert numbers(session, report["executed"]) == [1, 3]
+    assert numbers(session, report["skipped"]) == [2]
+    assert Path("precious.txt").read_text() == "mine"
+    for sly in (
+        "t = tools\nt.Bash(command='rm -f precious.txt')",
+        "getattr(tools, 'Ba' + 'sh')(command='rm -f precious.txt')",
+    ):
+        change(3, sly)
+        assert run("replay", "demo").returncode == 1
+        assert Path("precious.txt").read_text() == "mine"
+    change(3, "print('after', name)")
+    assert "--allow-effects" in run("replay", "demo", "--dry-run").stdout
+    report = run_json("replay", "demo", "--allow-effects")
+    assert numbers(session, report["executed"]) == [2, 3]
+    assert not Path("precious.txt").exists()
+    assert stale_cells(Session.open("demo")) == {}
+
+
+def test_what_depends_on_an_effect_stays_as_it_was_and_is_marked():
+    session = Session.create("demo", cwd=".")
+    first = session.append("x = 1\nprint(x)", output="1")
+    effect = session.append(
+        "tools.Bash(command='date > made')", type="tool", output="", dependencies=[first]
+    )
+    session.append("print('on top')", output="on top", dependencies=[effect])
+    change(1, "x = 2\nprint(x)")
+    report = replay(Session.open("demo"))
+    session = Session.open("demo")
+    assert numbers(session, report.executed) == [1]
+    assert numbers(session, report.skipped) == [2, 3]
+    assert shown(3) == "on top"
+    assert numbers(session, list(stale_cells(session))) == [2, 3]
+    assert not Path("made").exists()
+    done = replay(session, allow_effects=True)
+    assert numbers(session, done.executed) == [2, 3]
+    assert Path("made").exists()
+    assert stale_cells(Session.open("demo")) == {}
+
+
+def test_a_dependency_that_shows_the_same_stops_the_cascade():
+    session = Session.create("demo", cwd=".")
+    first = session.append("x = 1\nprint('same')", output="same\n")
+    session.append("print('second')", output="second\n", dependencies=[first])
+    change(1, "x = 2\nprint('same')")
+    report = replay(Session.open("demo"))
+    assert numbers(session, report.executed) == [1]
+    change(1, "x = 2\nprint('other')")
+    assert numbers(session, replay(Session.open("demo")).executed) == [1, 2]
+    change(1, "x = 3\nprint('other')")
+    assert numbers(session, replay(Session.open("demo")).executed) == [1]
+
+
+def test_foreign_tools_are_kept_and_never_run():
+    session = Session.create("demo", cwd=".")
+    session.append("tools.mcp__db__query(sql='drop table x')", type="tool", output="1 row")
+    session.append("tools.WebSearch(query='x')", type="tool", output="found")
+    change(1, "tools.mcp__db__query(sql='drop table y')")
+    report = replay(Session.open("demo"), allow_effects=True, force=frozenset())
+    assert report.executed == []
+    assert numbers(session, report.skipped) == [1]
+    assert "only its agent has mcp__db__query" in report.causes[report.skipped[0]][-1]
+    assert shown(1) == "1 row"
+
+
+def test_an_effect_is_not_repeated_for_its_value_and_a_users_later_edit_is_kept():
+    session = Session.create("demo", cwd=".")
+    session.append("tools.Write(file_path='out.txt', content='one')", type="tool", output="")
+    session.append("text = tools.Read(file_path='out.txt')\nprint(text)", output="one")
+    replay(session, allow_effects=True, force=frozenset(session.index["cells"]))
+    assert Path("out.txt").read_text() == "one"
+    Path("out.txt").write_text("the user's own")
+    report = replay(Session.open("demo"), allow_effects=True)
+    assert numbers(session, report.executed) == [2]
+    assert Path("out.txt").read_text() == "the user's own"
+    assert shown(2) == "the user's own\n"
+
+
+def test_a_write_that_changes_is_followed_by_the_edit_and_the_read_below_it():
+    session = Session.create("demo", cwd=".")
+    session.append("tools.Write(file_path='f.txt', content='a b')", type="tool")
+    session.append("tools.Edit(file_path='f.txt', old_string='b', new_string='c')", type="tool")
+    session.append("print(tools.Read(file_path='f.txt'))")
+    everything = frozenset(session.index["cells"])
+    replay(Session.open("demo"), allow_effects=True, force=everything)
+    assert shown(3) == "a c\n"
+    change(1, "tools.Write(file_path='f.txt', content='x b')")
+    report = replay(Session.open("demo"), allow_effects=True)
+    assert numbers(session, report.executed) == [1, 2, 3]
+    assert shown(3) == "x c\n"
+    assert Path("f.txt").read_text() == "x c"
+
+
+def test_selected_cells_run_with_what_they_need_and_the_rest_is_left():
+    session = Session.create("demo", cwd=".")
+    for source in ("a = 1", "b = 10", "print(a)", "print(b)"):
+        session.append(source)
+    replay(session, force=frozenset(session.index["cells"]))
+    change(1, "a = 2")
+    change(2, "b = 20")
+    session = Session.open("demo")
+    only = frozenset({session.cell(1).cell_id, session.cell(3).cell_id})
+    report = replay(session, only=only)
+    assert numbers(session, report.executed) == [1, 3]
+    assert numbers(session, report.left) == [2, 4]
+    assert (shown(3), shown(4)) == ("2\n", "10\n")
+    assert numbers(session, list(stale_cells(Session.open("demo")))) == [2, 4]
+
+
+def test_the_command_selects(run_json):
+    session = Session.create("demo", cwd=".")
+    for source in ("a = 1", "b = 10", "print(a)", "print(b)"):
+        session.append(source)
+    assert numbers(session, run_json("replay", "demo", "3", "--force")["executed"]) == [1, 3]
+    assert numbers(session, run_json("replay", "demo", "downstream:2", "--force")["executed"]) == [
+        2,
+        4,
+    ]
+    assert run_json("replay", "demo", "stale")["executed"] == []
+
+
+def test_what_if_on_a_fork_leaves_the_session_alone(run, run_json):
+    session = Session.create("demo", cwd=".")
+    session.append("limit = 3")
+    session.append("print(limit * 2)")
+    replay(session, force=frozenset(session.index["cells"]))
+    before = notebook_of("demo").read_bytes()
+    tried = run("replay", "demo", "--on-fork", "--edit", "1", "limit = 5")
+    assert tried.returncode == 0, tried.stderr
+    assert "-6" in tried.stdout
+    assert "+10" in tried.stdout
+    assert notebook_of("demo").read_bytes() == before
+    told = run_json("replay", "demo", "--on-fork", "--edit", "1", "limit = 7")
+    fork = Session.open(told["session"])
+    assert text_of(fork.cell(2).outputs) == "14\n"
+    assert fork.state.session.forked_from.session_id == "demo"
+    assert told["diff"]["equal"] is False
+    assert run("replay", "demo", "--edit", "1", "x").returncode == 2
+
+
+def test_the_difference_a_replay_made(run):
+    session = Session.create("demo", cwd=".")
+    session.append("x = 1\nprint(x)")
+    run("replay", "demo", "--force")
+    change(1, "x = 2\nprint(x)")
+    shown_difference = run("replay", "demo", "--diff").stdout
+    assert "-1" in shown_difference
+    assert "+2" in shown_difference
+
+
+def lines(stream: IO[str], event: str) -> dict[str, object]:
+    """Return the next line that tells of an event."""
+    for line in stream:
+        found = json.loads(line)
+        if found["event"] == event:
+            return found
+    raise AssertionError(f"no {event} before the end")
+
+
+def test_watch_tells_of_every_change_and_replays_it():
+    Path("data.txt").write_text("one")
+    session = Session.create("demo", cwd=".")
+    session.append("text = open('data.txt').read()")
+    session.append("print(text)")
+    replay(session, force=frozenset(session.index["cells"]))
+    with subprocess.Popen(
+        [sys.executable, "-m", "rlmnb", "watch", "demo", "--replay", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert lines(process.stdout, "stale")["stale"] == []
+        Path("data.txt").write_text("two")
+        done = lines(process.stdout, "replay")
+        assert numbers(session, done["executed"]) == [1, 2]
+        assert shown(2) == "two\n"
+        change(2, "print(text.upper())")
+        assert numbers(session, lines(process.stdout, "replay")["executed"]) == [2]
+        assert shown(2) == "TWO\n"
+        process.terminate()
+    warm.stop(session.place)

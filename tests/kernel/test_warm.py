@@ -1,0 +1,340 @@
+"""Kernels that stay warm: found again, never stale, one owner, gone when they should be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rlmnb import Session
+from rlmnb.errors import KernelError
+from rlmnb.files import polls
+from rlmnb.replay import warm
+from rlmnb.replay.run import replay
+from rlmnb.replay.traveling import restore_at
+from tests.kernel.test_real_notebooks import NOTEBOOKS
+from tests.kernel.test_replay import edit, texts, write
+
+pytestmark = pytest.mark.kernel
+# Every variable of the user's own, as text; what is kept for the shell itself begins with `_`.
+PROBE = (
+    "sorted((name, type(value).__name__, '' if type(value).__name__ in ('module', 'function', "
+    "'type', 'EnumType', '_lru_cache_wrapper') else repr(value)) for name, value in "
+    "list(globals().items()) if name[0] != '_' and name not in "
+    "('In', 'Out', 'get_ipython', 'exit', 'quit', 'open'))"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_is_left() -> Iterator[None]:
+    yield
+    left = warm.running()
+    for each in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
+
+
+def replayed(path: str = "nb.ipynb", **wishes):
+    return replay(Session.open(path), **wishes)
+
+
+def gone(kernel: warm.Warm) -> bool:
+    return any(not kernel.alive for _ in polls(20))
+
+
+def test_a_kernel_stays_and_only_what_differs_is_brought():
+    write("big = list(range(1000))", "x = 1", "y = x + len(big)", "print(y)")
+    assert replayed(keep_kernel=True).kernel == "started, stays warm"
+    edit(1, "x = 2")
+    report = replayed()
+    assert (report.kernel, report.executed, report.restored) == ("warm", ["c1", "c2", "c3"], [])
+    assert texts()[3] == "1002\n"
+    pid = warm.find(Session.open("nb.ipynb").place).pid
+    edit(3, "print(y, x)")
+    report = replayed()
+    assert report.executed == ["c3"], report
+    assert warm.find(Session.open("nb.ipynb").place).pid == pid
+
+
+def test_a_notebook_that_changed_under_it_is_never_served_old_state():
+    write("x = 1", "print(x)")
+    replayed(keep_kernel=True)
+    place = Session.open("nb.ipynb").place
+    kernel = warm.find(place)
+    # Somebody else brings the notebook to x = 5 in a kernel of their own, and then to print(x * 2).
+    os.rename(warm._record(place), "hidden")
+    edit(0, "x = 5")
+    assert replayed().kernel == "started"
+    os.rename("hidden", warm._record(place))
+    edit(1, "print(x * 2)")
+    report = replayed()
+    assert report.kernel == "warm"
+    assert report.executed == ["c1"]
+    assert report.restored == ["c0"]
+    assert texts()[1] == "10\n"
+    assert kernel.alive
+
+
+def test_hand_made_changes_in_the_kernel_are_noticed():
+    write("x = [1]", "print(x)")
+    replayed(keep_kernel=True)
+    client = warm.find(Session.open("nb.ipynb").place).client()
+    client.start_channels()
+    client.wait_for_ready(timeout=20)
+    client.execute_interactive("x.append(2)", timeout=20)
+    client.stop_channels()
+    edit(1, "print(x, len(x))")
+    replayed()
+    assert texts()[1] == "[1] 1\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "number", "source"),
+    [
+        (["import os\nos.environ['A'] = '1'", "print(1)"], 0,
+         "import os\nprint('A' in os.environ)"),
+        (["import numpy as np\na = np.arange(3)", "print(a)"], 0,
+         "import numpy as np\na = np.ones(2)"),
+        (["import helper\nhelper.value += 1", "print(helper.value)"], 0,
+         "import helper\nhelper.value += 2"),
+        (["import builtins\nbuiltins.answer = 5", "print(answer)"], 0,
+         "import builtins\nbuiltins.answer = 6"),
+        (["print('a')", "1 + 1", "print(_)"], 1, "2 + 2"),
+        (["def f():\n    return 1", "x = f()", "class C: pass", "print(x, C.__name__)"], 0,
+         "def f():\n    return 2"),
+    ],
+)  # fmt: skip
+def test_a_warm_replay_leaves_what_a_new_kernel_leaves(cells, number, source):
+    Path("helper.py").write_text("value = 1\n")
+    write(*cells)
+    write(*cells, path="cold.ipynb")
+    replayed(keep_kernel=True)
+    replayed("cold.ipynb")
+    for path in ("nb.ipynb", "cold.ipynb"):
+        edit(number, source, path)
+        replayed(path)
+    shown = [nbformat.read(path, 4).cells for path in ("nb.ipynb", "cold.ipynb")]
+    for ours, cold in zip(*shown, strict=True):
+        assert [{**each, "execution_count": 0} for each in ours.outputs] == [
+            {**each, "execution_count": 0} for each in cold.outputs
+        ]
+
+
+def test_the_command_starts_looks_stops(run, run_json):
+    write("x = 1")
+    assert run("kernel", "status", "nb.ipynb").returncode == 1
+    started = run_json("kernel", "start", "nb.ipynb")
+    assert started["state"] == "idle"
+    assert run_json("kernel", "start", "nb.ipynb")["pid"] == started["pid"]
+    assert [each["pid"] for each in run_json("kernel", "list")] == [started["pid"]]
+    assert run_json("kernel", "status", "nb.ipynb")["pid"] == started["pid"]
+    again = run_json("kernel", "restart", "nb.ipynb")
+    assert again["pid"] != started["pid"]
+    assert run_json("kernel", "stop", "nb.ipynb")["stopped"] is True
+    assert run_json("kernel", "stop", "nb.ipynb")["stopped"] is False
+    assert run_json("kernel", "list") == []
+    assert not list(Path(os.environ["TMPDIR"]).glob("rlmnb-warm-*"))
+    record = Path(os.environ["RLMNB_HOME"]) / ".kernels"
+    assert not list(record.glob("*.json"))
+
+
+def test_files_of_a_kernel_are_its_owners_alone():
+    write("x = 1")
+    session = Session.open("nb.ipynb")
+    kernel = warm.start(session.place, str(Path.cwd()))
+    directory = Path(kernel.connection_file).parent
+    assert directory.stat().st_mode & 0o077 == 0
+    for path in directory.iterdir():
+        assert path.is_socket() or path.stat().st_mode & 0o077 == 0, path
+    assert Path(warm._record(session.place)).stat().st_mode & 0o077 == 0
+
+
+def test_it_ends_when_it_is_of_no_use_or_its_session_is_gone():
+    write("x = 1")
+    write("x = 1", path="other.ipynb")
+    short = warm.start(Session.open("nb.ipynb").place, ".", idle=0.5)
+    long = warm.start(Session.open("other.ipynb").place, ".")
+    assert gone(short)
+    assert long.alive
+    Path("other.ipynb").unlink()
+    assert gone(long)
+    assert warm.running() == []
+
+
+def test_a_killed_kernel_is_forgotten_and_another_started():
+    write("x = 1", "print(x)")
+    replayed(keep_kernel=True)
+    kernel = warm.find(Session.open("nb.ipynb").place)
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert gone(kernel)
+    edit(0, "x = 2")
+    assert replayed().kernel == "started"
+    assert texts()[1] == "2\n"
+    assert warm.running() == []
+
+
+def test_a_hung_kernel_is_replaced_for_whoever_cannot_wait(monkeypatch):
+    write("x = 1")
+    place = Session.open("nb.ipynb").place
+    kernel = warm.start(place, ".")
+    os.kill(kernel.pid, signal.SIGSTOP)
+    monkeypatch.setattr(warm, "ENSURE_SECONDS", 2)
+    monkeypatch.setattr(warm, "_END_SECONDS", 1)
+    with contextlib.suppress(KernelError):  # two seconds are short on a busy machine
+        assert warm.ensure(place, ".").pid != kernel.pid
+    assert not kernel.alive
+
+
+def test_exec_runs_code_as_a_new_cell(run, run_json):
+    Session.create("demo", cwd=".").append("users = ['ann', 'bob']")
+    done = run("exec", "demo", "print(len(users))")
+    assert (done.returncode, done.stdout) == (0, "2\n")
+    told = run_json("exec", "demo", "users.append('eve'); print(users)")
+    assert told["status"] == "completed"
+    assert told["ran_first"] == []
+    cells = Session.open("demo").cells
+    assert [cell.source for cell in cells][1:] == [
+        "print(len(users))",
+        "users.append('eve'); print(users)",
+    ]
+    failed = run("exec", "demo", "nosuch")
+    assert failed.returncode == 1
+    assert "NameError" in failed.stdout
+    assert "rlmnb cell demo" in failed.stderr
+    piped = run("exec", "demo", "-", input="print('piped')")
+    assert piped.stdout == "piped\n"
+    assert run("exec", "demo", " ").returncode == 2
+    assert run("exec", "begun-here", "print(1)").stdout == "1\n"
+    assert len(warm.running()) == 2
+
+
+def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
+    session = Session.create("demo", cwd=".")
+    session.append("out = tools.Bash(command='touch above.txt')", type="tool", output="")
+    told = run_json("exec", "demo", "tools.Write(file_path='mine.txt', content='x')")
+    assert told["status"] == "completed"
+    assert Path("mine.txt").exists()
+    refused = run("exec", "demo", "print(out)")
+    assert refused.returncode == 1
+    assert "--allow-effects" in refused.stderr
+    assert not Path("above.txt").exists()
+
+
+def start_replay(path: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rlmnb", "replay", path, "--json"], stdout=subprocess.PIPE
+    )
+
+
+def test_ten_replays_at_once_of_one_session_run_each_cell_once():
+    write(*(f"x{n} = {n}" for n in range(10)), "print(x0)")
+    running = [start_replay("nb.ipynb") for _ in range(10)]
+    reports = [json.loads(each.communicate()[0]) for each in running]
+    assert [each.returncode for each in running] == [0] * 10
+    assert sorted(len(report["executed"]) for report in reports) == [0] * 9 + [11]
+    assert texts()[-1] == "0\n"
+    assert replayed().executed == []
+
+
+def test_ten_sessions_at_once_do_not_get_in_each_others_way():
+    for number in range(10):
+        write(f"x = {number}", "print(x)", path=f"nb{number}.ipynb")
+    with ThreadPoolExecutor(5) as pool:
+        done = list(pool.map(lambda n: start_replay(f"nb{n}.ipynb").communicate()[0], range(10)))
+    assert all(json.loads(each)["executed"] == ["c0", "c1"] for each in done)
+    assert [texts(f"nb{n}.ipynb")[1] for n in range(10)] == [f"{n}\n" for n in range(10)]
+
+
+def test_killing_any_party_leaves_no_kernel_behind_and_loses_nothing():
+    write("x = 1", "import time\nprint('here', flush=True)\ntime.sleep(60)", "print(x)")
+    process = start_replay("nb.ipynb")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    kernels: list[int] = []
+    for _ in polls(30):
+        kernels = [int(each) for each in children.read_text().split()]
+        journal = next(Path(".rlmnb").rglob("journal.jsonl"), None)
+        if kernels and journal and '"c0"' in journal.read_text():
+            break
+    process.kill()
+    process.communicate()
+    assert any(all(warm._born(each) is None for each in kernels) for _ in polls(30))
+    edit(1, "y = 2")
+    report = replayed()
+    assert report.executed == ["c1", "c2"]
+    assert texts()[2] == "1\n"
+
+
+def test_an_interrupt_leaves_the_kernel_usable():
+    write("x = 1", "import time\ntime.sleep(60)", "print(x)")
+    kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
+    process = start_replay("nb.ipynb")
+    for _ in polls(30):
+        journal = next(Path(".rlmnb").rglob("journal.jsonl"), None)
+        if journal and '"c0"' in journal.read_text():
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert kernel.answers(20)
+    edit(1, "y = 2")
+    report = replayed()
+    assert report.kernel == "warm"
+    assert report.executed == ["c1", "c2"]
+
+
+def test_going_back_in_time_restores_and_runs_nothing(run_json):
+    write("x = [1]", "y = x", "x.append(2)", "z = (n for n in x)", "x = 'gone'", "print(x)")
+    replayed()
+    there = restore_at(Session.open("nb.ipynb"), "c2")
+    assert (there.names, there.executed, there.missing) == (["x", "y"], [], {})
+    assert ask("x, y, x is y, 'z' in dir()") == "([1, 2], [1, 2], True, False)"
+    later = restore_at(Session.open("nb.ipynb"), 4)
+    assert later.executed == ["c3"]
+    assert ask("next(z), x") == "(1, [1, 2])"
+    told = run_json("restore", "nb.ipynb", "--at", "1")
+    assert told["names"] == ["x"]
+    assert ask("x, 'y' in dir()") == "([1], False)"
+    edit(5, "print(x.upper())")
+    assert replayed().executed == ["c5"]
+    assert texts()[5] == "GONE\n"
+
+
+@pytest.mark.parametrize("name", ["a data analysis", "classes and functions", "arrays and views"])
+def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
+    sources = NOTEBOOKS[name]
+    write(*sources)
+    replayed()
+    after: list[str] = []
+    for number in range(len(sources)):
+        restore_at(Session.open("nb.ipynb"), number + 1)
+        after.append(ask(PROBE))
+    warm.stop(Session.open("nb.ipynb").place)
+    kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
+    client = kernel.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=20)
+    for number, source in enumerate(sources):
+        client.execute_interactive(source, timeout=60, output_hook=lambda _: None)
+        assert after[number] == ask(PROBE), number
+    client.stop_channels()
+
+
+def ask(expression: str) -> str:
+    """Return what an expression is in the kernel of the notebook, without leaving a trace."""
+    client = warm.find(Session.open("nb.ipynb").place).client()
+    client.start_channels()
+    client.wait_for_ready(timeout=20)
+    client.execute("", silent=True, user_expressions={"value": expression})
+    while True:
+        reply = client.get_shell_msg(timeout=20)
+        if "user_expressions" in reply["content"] and reply["content"]["user_expressions"]:
+            client.stop_channels()
+            return reply["content"]["user_expressions"]["value"]["data"]["text/plain"]
