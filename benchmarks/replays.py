@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 from benchmarks.measure import Row, at_least_faster, at_most, seconds
 from rlmnb import Session
 from rlmnb.kernel.state import StateStore
+from rlmnb.replay import warm
 from rlmnb.replay.run import replay
 
 # A loop takes a hundredth of a second: of many, one is not disturbed.
@@ -62,6 +64,7 @@ def rows() -> Iterator[Row]:
         os.environ["RLMNB_HOME"] = os.path.join(directory, "sessions")
         where = Path(directory)
         yield from _large(where)
+        yield _warm(where)
         yield _first_run(where)
         yield from _loops(where)
         yield from _frame(where)
@@ -86,6 +89,38 @@ def _large(where: Path) -> Iterator[Row]:
         theirs.append(seconds(lambda: plain(sources[-6:])))
     yield at_most(
         "replay, one edit, 6 of 1,000 cells", "nbclient, 6 cells", (best(ours), best(theirs)), 1.3
+    )
+
+
+def _warm(where: Path) -> Row:
+    """Compare an edit in a kernel that runs already with its cells in such a kernel."""
+    sources = [f"x{n} = {n}" for n in range(994)]
+    sources += ["a = 1", *(f"b{n} = a + {n}" for n in range(5))]
+    path = where / "warm.ipynb"
+    notebook(path, sources)
+    replay(Session.open(path), keep_kernel=True)
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel()
+    ours, theirs = [], []
+
+    def six_cells() -> None:
+        cells = [nbformat.v4.new_code_cell(each) for each in sources[-6:]]  # type: ignore[no-untyped-call]
+        made = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
+        NotebookClient(made, km=manager).execute(cleanup_kc=False)
+
+    six_cells()
+    for number in range(5):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(f'"a = {number + 1}"', f'"a = {number + 2}"'), "utf-8")
+        ours.append(seconds(lambda: replay(Session.open(path))))
+        theirs.append(seconds(six_cells))
+    warm.stop(Session.open(path).place)
+    manager.shutdown_kernel(now=True)
+    return at_most(
+        "warm replay, one edit, 6 of 1,000 cells",
+        "nbclient, 6 cells, kernel running",
+        (best(ours), best(theirs)),
+        2.0,
     )
 
 

@@ -43,7 +43,7 @@ def main() -> None:
     run("append", "demo", "--source", "print(len(users), 'users')", "--output", "2 users")
     run(
         *("append", "demo", "--type", "llm_call", "--output", "USERS is not defined"),
-        *("--source", "answer = llm_query('does this run? ' + code)"),
+        *("--source", "answer = llm_query(f'does this run? {code}')"),
     )
     run("set", "demo", "--title", "fix the login")
 
@@ -83,6 +83,19 @@ def main() -> None:
 
     tell("Replay again: nothing is stale, no kernel is started.")
     run("replay", "words", "--verify")
+
+    tell("What if? A fork is replayed with another first cell; the session stays as it is.")
+    run("replay", "words", "--on-fork", "--edit", "1", "text = 'a bee and a bee'")
+
+    tell("The file that the agent read has changed: its call is made again. Commands never are.")
+    run("append", "demo", "--type", "tool", "--source", "tools.Bash(command='touch done')")
+    run("replay", "demo", "file:auth.py", "--dry-run")
+    run("replay", "demo", "file:auth.py")
+
+    tell("Ask the session's own kernel something; the question becomes a cell.")
+    run("exec", "words", "print(len(words), 'words')")
+    run("kernel", "stop", "words")
+    run("graph", "words")
     tell("Go on by yourself; it is a notebook like any other:")
     here = Path(__file__).resolve().parents[1]
     print(f"export RLMNB_HOME={os.environ['RLMNB_HOME']} PATH={here}/.venv/bin:$PATH")
