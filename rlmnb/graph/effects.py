@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ast
 
-# These only look; to run them again costs nothing and changes nothing.
-READING = frozenset({"Read", "NotebookRead", "Glob", "Grep", "LS"})
-# These are offered to cells too, and what they do cannot be taken back.
-CHANGING = frozenset({"Bash", "Write", "Edit", "MultiEdit", "NotebookEdit"})
-_ELSEWHERE = frozenset({"PowerShell", "WebFetch"})
+from rlmnb.capture.toolnames import CHANGING, ELSEWHERE
 
 
 def is_effectful(operation: str | None) -> bool:
     """Tell whether a tool changes files, runs programs or talks to others."""
     if operation is None:
         return False
-    return operation in CHANGING | _ELSEWHERE or operation.startswith("mcp__")
+    return operation in CHANGING | ELSEWHERE or operation.startswith("mcp__")
 
 
 def tools_called(source: str) -> frozenset[str]:

@@ -51,7 +51,7 @@ class RlmnbKernel(IPythonKernel):
         self._process = os.getpid()
         atexit.register(self._store_now)
         # Found wherever no variable has this name, and in no list of the user's variables.
-        self.tools = builtins.tools = Tools()  # type: ignore[attr-defined]
+        self.tools = builtins.tools = Tools(self.objects)  # type: ignore[attr-defined]
         self.allow_effects(allowed=not self.without_effects)
 
     @property
@@ -137,6 +137,8 @@ class RlmnbKernel(IPythonKernel):
             _thread.start_new_thread(self._store_later, ())
 
     def _store_later(self) -> None:
+        if self._tracker is not None:
+            self._tracker.watch.ignore_this_thread()
         time.sleep(_STORE_SECONDS)
         self._store_now()
 

@@ -16,7 +16,7 @@ import subprocess
 from typing import Any
 
 from rlmnb.capture.results import shown
-from rlmnb.graph.effects import CHANGING, READING
+from rlmnb.capture.toolnames import CHANGING, READING
 from rlmnb.kernel.searching import find_files, search_files
 
 _MOST_LINES = 2000
@@ -49,8 +49,9 @@ class ToolResult(dict[str, Any]):
 class Tools:
     """The tools. Any other name is one that only its agent has."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: str | None = None) -> None:
         self._effects = True
+        self._objects = objects
 
     def __dir__(self) -> list[str]:
         return sorted(READING | CHANGING)
@@ -72,6 +73,18 @@ class Tools:
                 f"{operation} changes things outside the notebook, and this replay was not allowed "
                 "to; run it with --allow-effects"
             )
+
+    def kept(self, digest: str) -> str:
+        """Return a text that was too long to stand in the code."""
+        from rlmnb.store.layout import sessions_root
+        from rlmnb.store.objects import Objects
+
+        objects = self._objects or os.path.join(sessions_root(), "objects")
+        return Objects(objects).get(digest).decode("utf-8", "surrogateescape")
+
+    def call(self, name: str, **_: Any) -> ToolResult:
+        """Refuse a tool that only its agent has, and whose name is none in Python."""
+        raise ToolError(f"only its agent has {name}; what it did is kept as it was recorded")
 
     # looking
 

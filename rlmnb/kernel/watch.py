@@ -84,6 +84,10 @@ class Watch:
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
+    def ignore_this_thread(self) -> None:
+        """Count nothing that the calling thread does as done by a cell."""
+        self._quiet.now = True
+
     def stop(self) -> None:
         """Listen no more."""
         self._on = False

@@ -138,6 +138,9 @@ def is_sound(entry: "Entry") -> bool:
         return True
     if operation == "update":
         return isinstance(entry.get("record", {}), dict) and isinstance(entry.get("cell_id"), str)
+    if operation == "order":
+        found = entry.get("cells")
+        return isinstance(found, list) and all(isinstance(each, str) for each in found)
     return operation == "create" or (
         operation == "state" and isinstance(entry.get("set", {}), dict)
     )
@@ -156,7 +159,10 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
     for entry in entries:
         if entry["op"] == "append":
             added.setdefault(entry["cell"]["id"], entry["cell"])
-    simple = all(entry["op"] != "update" or entry.get("cell_id") in added for entry in entries)
+    simple = all(
+        entry["op"] != "order" and (entry["op"] != "update" or entry.get("cell_id") in added)
+        for entry in entries
+    )
     if not simple or (dropped and _any_present(opened.read(), added)):
         return _fold_parsed(place, opened)
     metadata = tail.metadata
@@ -221,7 +227,21 @@ def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
             by_id[cell["id"]] = cell
         elif entry["op"] == "update" and entry.get("cell_id") in by_id:
             _update(by_id[entry["cell_id"]], entry)
+        elif entry["op"] == "order":
+            _put_in_order(whole["cells"], entry["cells"])
         whole["metadata"] = _with_state(whole["metadata"], entry)
+
+
+def _put_in_order(cells: "list[dict[str, Any]]", ids: "list[str]") -> None:
+    """Let cells that were made side by side stand in the order they were asked for.
+
+    They change places among themselves; what a person has put between them stays where it is.
+    """
+    place = {cell_id: at for at, cell_id in enumerate(ids)}
+    where = [at for at, cell in enumerate(cells) if cell.get("id") in place]
+    ordered = sorted((cells[at] for at in where), key=lambda cell: place[cell["id"]])
+    for at, cell in zip(where, ordered, strict=True):
+        cells[at] = cell
 
 
 def give_ids(whole: "dict[str, Any]") -> None:
