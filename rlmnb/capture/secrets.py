@@ -1,0 +1,208 @@
+"""Take secrets out of what an agent did, before the first byte of it is written.
+
+Each is replaced by its kind and eight digits of its hash: equal secrets stay equal, and a second
+pass changes nothing. Most text holds none of the literals that secrets begin with; finding that out
+needs no regular expression, and a hook then never loads `re`.
+"""
+
+import sys
+
+from rlmnb import digest
+from rlmnb.capture.credible import is_credible, kind_of_name
+from rlmnb.capture.secretkinds import KINDS, PRIVATE, Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Span = tuple[int, int, str]
+    Search = tuple[Kind, list[str]]
+
+_MARK = "[REDACTED:"
+_SHORTEST = 8
+_DEEPEST = 5000
+_SHORT_TEXT = 1 << 13
+# The signs that literals have beside letters: one look for each spares most of the others.
+_SIGNS = '_-.:/=~"'
+
+
+def redact_text(text: str) -> str:
+    """Return the text with every secret and private part replaced; the same object if none is."""
+    return _redacted(text, _present(text))
+
+
+def redact(value: "Any") -> "Any":
+    """Return a JSON value with the secrets in its texts, keys and named values replaced."""
+    try:
+        searches = _present("\n".join(_texts(value)))
+        return _walk(value, searches)
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEPEST))
+        try:
+            return _walk(value, _present("\n".join(_texts(value))))
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+def _mark(kind: str, secret: str) -> str:
+    return f"{_MARK}{kind}:{digest.of_text(secret)[7:15]}]"
+
+
+def _folded(text: str) -> str:
+    """Return the text in small letters, each at its old place."""
+    # The one letter whose small form is two characters long.
+    return (text if text.isascii() else text.replace("\u0130", "I")).lower()
+
+
+def _present(text: str) -> "list[Search]":
+    """Return the kinds of which a literal is in the text, with those literals."""
+    if len(text) < _SHORTEST:
+        return []
+    # No literal has a space in it, and most words of a long text come more than once.
+    words = text if len(text) < _SHORT_TEXT else "\n".join(set(text.split()))
+    folded = _folded(words)
+    absent = {sign for sign in _SIGNS if sign not in words}
+    found = []
+    for kind in (PRIVATE, *KINDS):
+        haystack = folded if kind.folded else words
+        anchors = [
+            anchor for anchor in kind.anchors if absent.isdisjoint(anchor) and anchor in haystack
+        ]
+        if anchors:
+            found.append((kind, anchors))
+    return found
+
+
+def _redacted(text: str, searches: "Sequence[Search]") -> str:
+    if len(text) < _SHORTEST:
+        return text
+    if searches and searches[0][0] is PRIVATE:
+        text = _without_private(text)
+        searches = searches[1:]
+    while searches:
+        folded = _folded(text)
+        spans = [span for kind, anchors in searches for span in _spans(text, folded, kind, anchors)]
+        if not spans:
+            break
+        # What one secret hid can be the edge of another: look again until nothing is found.
+        text = _replaced(text, sorted(spans))
+    return text
+
+
+def _spans(text: str, folded: str, kind: "Kind", anchors: "list[str]") -> "Iterator[Span]":
+    haystack = folded if kind.folded else text
+    for anchor in anchors:
+        at = haystack.find(anchor)
+        while at >= 0:
+            after = at + len(anchor)
+            match = kind.compiled.match(text, max(0, at + kind.offset))
+            if match is not None:
+                start, end = match.span(match.lastindex or 0)
+                verdict = kind.check(text, match) if kind.check is not None else True
+                if verdict and not _touches_mark(text, start, end):
+                    yield start, end, verdict if isinstance(verdict, str) else kind.name
+                # No second start inside a run that was looked at: this keeps the time linear.
+                after = max(after, end)
+            at = haystack.find(anchor, after)
+
+
+def _touches_mark(text: str, start: int, end: int) -> bool:
+    """Tell whether a span holds a replacement, or is part of one."""
+    opened = text.rfind(_MARK, max(0, start - 40), end)
+    return opened >= start or (opened >= 0 and "]" not in text[opened:start])
+
+
+def _replaced(text: str, spans: "list[Span]") -> str:
+    """Replace sorted spans; those that overlap count as one, of the first one's kind."""
+    parts, done = [], 0
+    start, end, kind = spans[0]
+    for span in [*spans[1:], (len(text) + 1, 0, "")]:
+        if span[0] < end:
+            end = max(end, span[1])
+            continue
+        parts += [text[done:start], _mark(kind, _essence(kind, text[start:end]))]
+        done = end
+        start, end, kind = span
+    return "".join([*parts, text[done:]])
+
+
+def _essence(kind: str, secret: str) -> str:
+    """Return what of a secret is hashed: a key's own characters, however its lines are written."""
+    if kind != "private-key":
+        return secret
+    import re
+
+    # A plus may be the mark of a diff, and the n after a backslash is a line break.
+    plain = re.sub(r"\\+[nrt]", "\n", secret).replace("+", "")
+    return "".join(re.findall(r"[A-Za-z0-9/=]{12,}", plain))
+
+
+def _without_private(text: str) -> str:
+    """Replace what stands between private marks, nested ones too, to the end if left open."""
+    parts, done, depth, opened = [], 0, 0, 0
+    for tag in PRIVATE.compiled.finditer(text):
+        if not tag[1]:
+            opened = opened if depth else tag.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                parts += [text[done:opened], _mark("private", text[opened : tag.end()])]
+                done = tag.end()
+    if depth:
+        parts += [text[done:opened], _mark("private", text[opened:])]
+        done = len(text)
+    return "".join([*parts, text[done:]])
+
+
+def _texts(value: "Any") -> "Iterator[str]":
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(key, str):
+                yield key
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _walk(value: "Any", searches: "Sequence[Search]") -> "Any":
+    if isinstance(value, str):
+        return _redacted(value, searches)
+    if isinstance(value, dict):
+        return _walked_dict(value, searches)
+    if isinstance(value, (list, tuple)):
+        lines = _walked_lines(value, searches)
+        return [_walk(item, searches) for item in value] if lines is None else lines
+    return value
+
+
+def _walked_dict(value: "dict[Any, Any]", searches: "Sequence[Search]") -> "dict[Any, Any]":
+    walked = {}
+    for key, item in value.items():
+        name = key
+        if key == "value" and isinstance(said := value.get("name", value.get("key")), str):
+            # The shape in which services list their settings.
+            name = said
+        new = _walk(item, searches)
+        if new == item and isinstance(item, str) and isinstance(name, str) and is_credible(item):
+            kind = kind_of_name(name)
+            new = _mark(kind, item) if kind is not None else item
+        walked[_redacted(key, searches) if isinstance(key, str) else key] = new
+    return walked
+
+
+def _walked_lines(value: "Sequence[Any]", searches: "Sequence[Search]") -> "list[str] | None":
+    """Return a list of lines without the secrets that reach over several, None if none does."""
+    if not searches or len(value) < 2 or not all(isinstance(line, str) for line in value):
+        return None
+    ended = any(line.endswith("\n") for line in value[:-1])
+    text = ("" if ended else "\n").join(value)
+    if "-----BEGIN" not in text and "private" not in text.lower():
+        return None
+    redacted = _redacted(text, searches)
+    return None if redacted == text else redacted.splitlines(keepends=ended)

@@ -1,0 +1,454 @@
+"""Secrets are gone before anything is written; everything else comes through as it was.
+
+The secrets here are made when the tests run, from pieces, so that no scanner trips over this file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import string
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlmnb.capture.secretkinds import KINDS
+from rlmnb.capture.secrets import redact, redact_text
+
+LETTERS = string.ascii_letters + string.digits
+WORD = LETTERS + "_-"
+HEX = "0123456789abcdef"
+MEGABYTE = 1 << 20
+REPOSITORY = Path(__file__).parents[2]
+MARK = re.compile(r"\[REDACTED:([a-z-]+):[0-9a-f]{8}\]")
+
+
+def chance(seed: str, alphabet: str, length: int) -> str:
+    """Return text that looks random and has a digit, a capital and a small letter in it."""
+    source = random.Random(seed)
+    body = [source.choice(alphabet) for _ in range(length)]
+    for place, letter in enumerate("a7d9" if alphabet == HEX else "aK7b9Z"):
+        if letter in alphabet:
+            body[2 * place + 1] = letter
+    return "".join(body)
+
+
+def jwt(seed: str) -> str:
+    parts = [{"alg": "HS256", "typ": "JWT"}, {"sub": seed, "iat": 1516239022}]
+    coded = [base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts]
+    return ".".join([*coded, chance(seed, WORD, 43)])
+
+
+def discord(seed: str) -> str:
+    number = str(random.Random(seed).randrange(10**17, 10**18))
+    identity = base64.b64encode(number.encode()).decode().rstrip("=")
+    return f"{identity}.{chance(seed, LETTERS, 18)[:6]}.{chance(seed, LETTERS, 38)}"
+
+
+# Tokens that are known by themselves: the beginning, the rest's alphabet and its length.
+TOKENS = {
+    "aws-access-key": ("AK" + "IA", string.ascii_uppercase + "234567", 16),
+    "google-api-key": ("AI" + "za", WORD, 35),
+    "google-oauth": ("GOC" + "SPX-", WORD, 28),
+    "google-oauth-access": ("ya" + "29.", WORD, 60),
+    "github-token": ("gh" + "p_", LETTERS, 36),
+    "github-app-token": ("gh" + "s_", LETTERS, 36),
+    "github-fine-token": ("github" + "_pat_", LETTERS + "_", 82),
+    "gitlab-token": ("gl" + "pat-", WORD, 20),
+    "slack-token": ("xo" + "xb-", LETTERS + "-", 50),
+    "stripe-key": ("sk" + "_live_", LETTERS, 24),
+    "stripe-restricted-key": ("rk" + "_live_", LETTERS, 24),
+    "anthropic-key": ("sk-" + "ant-api03-", WORD, 95),
+    "openai-key": ("sk-" + "proj-", WORD, 120),
+    "openai-old-key": ("s" + "k-", LETTERS, 48),
+    "huggingface-token": ("h" + "f_", LETTERS, 34),
+    "npm-token": ("np" + "m_", LETTERS, 36),
+    "pypi-token": ("py" + "pi-AgEIcHlwaS5vcmc", WORD, 130),
+    "twilio-key": ("S" + "K", HEX, 32),
+    "mailgun-key": ("ke" + "y-", HEX, 32),
+    "digitalocean-token": ("do" + "p_v1_", HEX, 64),
+    "databricks-token": ("da" + "pi", HEX, 32),
+    "shopify-token": ("sh" + "pat_", HEX, 32),
+    "square-token": ("sq0" + "atp-", WORD, 22),
+    "heroku-key": ("HR" + "KU-", WORD, 58),
+    "grafana-token": ("gl" + "sa_", LETTERS, 41),
+    "linear-key": ("lin" + "_api_", LETTERS, 40),
+    "vault-token": ("hv" + "s.", WORD, 90),
+    "docker-token": ("dckr" + "_pat_", WORD, 27),
+    "groq-key": ("gs" + "k_", LETTERS, 52),
+    "newrelic-key": ("NR" + "AK-", string.ascii_uppercase + string.digits, 27),
+}
+PLAIN = [*TOKENS, "sendgrid-key", "jwt", "discord-token"]
+
+
+def planted(kind: str, seed: str = "one") -> str:
+    if kind == "jwt":
+        return jwt(seed)
+    if kind == "discord-token":
+        return discord(seed)
+    if kind == "sendgrid-key":
+        return f"S{'G'}.{chance(seed, LETTERS, 22)}.{chance(seed + 'b', LETTERS, 43)}"
+    start, alphabet, length = TOKENS[kind]
+    return start + chance(kind + seed, alphabet, length)
+
+
+def pem(kind: str = "RSA ", lines: int = 20, *, end: bool = True) -> str:
+    body = [chance(f"{kind}{n}", LETTERS + "+/", 64) for n in range(lines)]
+    name = kind + "PRIVATE " + "KEY" + (" BLOCK" if kind.startswith("PGP") else "")
+    tail = [chance("tail", LETTERS, 20) + "==", f"-----END {name}-----"] if end else []
+    return "\n".join([f"-----BEGIN {name}-----", *body, *tail])
+
+
+# Secrets that only their surroundings tell: the text around, and the secret.
+STRONG = "v9X" + "!tq7$Lm2"
+B64 = LETTERS + "+/"
+SURROUNDED = {
+    "aws-secret-key": ("aws_secret_access_key = {}\n", chance("aws", B64, 40)),
+    "aws-secret-json": ('{{"SecretAccessKey": "{}"}}', chance("aws2", B64, 40)),
+    "aws-beside-id": ("AK" + "IA" + "Q3EGRIZHT2UV5WXY,{}\n", chance("aws3", B64, 40)),
+    "aws-session": ("export AWS_SESSION_TOKEN={}\n", chance("aws4", B64, 300)),
+    "azure-storage": ("AccountName=a;Account" + "Key={};Suffix=b", chance("az", B64, 86) + "=="),
+    "azure-bus": ("SharedAccess" + "Key={};EntityPath=q", chance("az2", B64, 43) + "="),
+    "azure-sas": ("https://a.blob/c?sv=2022&sp=r&sig={}&x=1", chance("az3", LETTERS, 43) + "%3D"),
+    "azure-client": ("client: {} ", "abc8" + "Q~" + chance("az4", LETTERS, 34)),
+    "slack-webhook": (
+        "https://hooks." + "slack.com/services/{}",
+        "T0AB1CD2E/B0FG3HI4J/" + chance("hook", LETTERS, 24),
+    ),
+    "discord-webhook": (
+        "https://discord.com/api/" + "webhooks/123456789012345678/{}",
+        chance("hook2", LETTERS, 68),
+    ),
+    "telegram": (
+        "https://api.telegram.org/bot123456789:{}/getMe",
+        "A" + "A" + chance("t", WORD, 33),
+    ),
+    "heroku": ("HEROKU_API_KEY={}\n", "6d8a1f0c-93b2-4e57-8c1d-0f2a7b9e4d31"),
+    "twilio": ("TWILIO_AUTH_TOKEN={}\n", chance("tw", HEX, 32)),
+    "url": ("https://ada:{}@example.org/repo.git", "s3cr" + "etPa55"),
+    "postgres": ("postgres://app:{}@db.internal:5432/main?sslmode=require", "Zx8%40" + "qqLw"),
+    "redis": ("redis://:{}@cache:6379/0", "plain" + "words"),
+    "bearer": ("Authorization: Bearer {}\r\n", chance("bearer", LETTERS, 40)),
+    "basic": (
+        "Authorization: Basic {}\r\n",
+        base64.b64encode(b"ada:" + STRONG.encode()).decode(),
+    ),
+    "authorization-token": ("authorization: token {}\n", chance("auth", HEX, 40)),
+    "api-key-header": ('curl -H "X-Api-Key: {}" https://x', chance("xapi", LETTERS, 32)),
+    "cookie": ("Cookie: theme=dark; sessionid={}; lang=en", chance("cookie", LETTERS, 32)),
+    "set-cookie": ("Set-Cookie: connect.sid={}; Path=/; HttpOnly", chance("cookie2", LETTERS, 40)),
+    "env-file": ("DEBUG=1\nDB_PASSWORD={}\nPORT=80\n", STRONG),
+    "exported": ("export API_TOKEN={} && make", chance("exp", LETTERS, 32)),
+    "python": ('client = Client(api_key="{}")', chance("py", LETTERS, 32)),
+    "annotated": ('SECRET_KEY: str = "{}"', chance("ann", LETTERS, 50)),
+    "javascript": ("const cfg = {{ clientSecret: '{}' }};", chance("js", LETTERS, 32)),
+    "yaml": ("db:\n  password: {}\n  port: 5432\n", STRONG),
+    "connection": ("Server=db;User Id=sa;Password={};Encrypt=true", STRONG.replace("$", "#")),
+    "query": ("GET /v1/items?access_token={}&page=2", chance("query", LETTERS, 40)),
+    "option": ("deploy --auth-token {} --verbose", chance("opt", LETTERS, 40)),
+    "option-key": ("deploy --api-key {} --verbose", chance("opt2", LETTERS, 40)),
+    "curl-user": ("curl -u ada:{} https://example.org", STRONG),
+    "netrc": ("machine example.org login ada password {}\n", "plainwords1"),
+    "docker-config": (
+        '{{"auths": {{"x": {{"auth": "{}"}}}}}}',
+        base64.b64encode(b"ada:" + STRONG.encode()).decode(),
+    ),
+}
+
+
+def leaves_nothing(secret: str, text: str) -> bool:
+    """Tell whether no seven characters of the secret in a row are left."""
+    bare = MARK.sub("", text)
+    return not any(secret[n : n + 7] in bare for n in range(len(secret) - 6))
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "the key is {} and that is all",
+        "KEY={}\nOTHER=1\n",
+        'key = "{}"  # set by hand',
+        "a line\\n{}\\nanother",
+        '{{\\"key\\": \\"{}\\"}}',
+        "https://example.org/x?key={}&y=1",
+        "key%3D{}%26y",
+        "+{}\n-{}\n",
+        "\x1b[32m{}\x1b[0m",
+        "({})",
+        "`{}`",
+    ],
+)
+def test_a_token_is_gone_wherever_it_stands(kind: str, around: str) -> None:
+    secret = planted(kind)
+    redacted = redact_text(around.replace("{}", secret))
+    assert leaves_nothing(secret, redacted), redacted
+    assert MARK.search(redacted)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_equal_tokens_stay_equal_and_different_ones_different(kind: str) -> None:
+    one, two = planted(kind, "one"), planted(kind, "two")
+    first, second, third = redact_text(f"{one}\n{two}\n{one}").split("\n")
+    assert first == third != second
+    assert first == redact_text(one)
+
+
+@pytest.mark.parametrize("name", SURROUNDED)
+def test_a_secret_told_by_its_surroundings_is_gone_and_they_stay(name: str) -> None:
+    around, secret = SURROUNDED[name]
+    text = around.format(secret)
+    redacted = redact_text(text)
+    assert leaves_nothing(secret, redacted), redacted
+    before, _, after = around.format("\0").partition("\0")
+    assert redacted.endswith(after)
+    if name != "aws-beside-id":
+        assert redacted.startswith(before)
+
+
+@pytest.mark.parametrize("name", SURROUNDED)
+def test_it_is_gone_from_json_inside_json_too(name: str) -> None:
+    around, secret = SURROUNDED[name]
+    text = around.format(secret)
+    for _ in range(2):
+        text = json.dumps({"command": text})
+        assert leaves_nothing(secret, redact_text(text)), redact_text(text)
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
+def test_a_private_key_is_gone_however_its_lines_are_written(kind: str) -> None:
+    key = pem(kind)
+    numbered = "\n".join(f"{n:>6}→{line}" for n, line in enumerate(key.split("\n"), 1))
+    added = "\n".join("+" + line for line in key.split("\n"))
+    marks = set()
+    for text in (key, json.dumps(key), json.dumps(json.dumps(key)), numbered, added):
+        redacted = redact_text(f"before\n{text}\nafter")
+        assert leaves_nothing("".join(key.split("\n")[1:-1]), redacted)
+        assert redacted.startswith("before")
+        assert redacted.endswith("after")
+        marks |= {found[0] for found in MARK.finditer(redacted)}
+    assert len(marks) == 1
+
+
+def test_a_private_key_with_headers_or_without_its_end_is_gone() -> None:
+    key = pem(end=False)
+    assert redact_text(key) == MARK.search(redact_text(key))[0]  # type: ignore[index]
+    head, _, body = key.partition("\n")
+    headed = f"{head}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B2C\n\n{body}"
+    assert leaves_nothing(body, redact_text(headed))
+    assert redact_text(key + "\n\nThen came the rest.").endswith("rest.")
+    assert leaves_nothing(key[40:], redact_text(key[:700]))
+
+
+def test_a_private_key_in_a_list_of_lines_is_gone() -> None:
+    key = pem()
+    for lines in (key.split("\n"), key.splitlines(keepends=True)):
+        redacted = redact({"lines": ["x = 1", *lines, "y = 2"], "n": 3})
+        assert leaves_nothing(key[40:], json.dumps(redacted))
+        assert redacted["n"] == 3
+    assert redact(["a", "b private", "c"]) == ["a", "b private", "c"]
+
+
+def test_private_marks_hide_what_is_between_them() -> None:
+    opening, closing = "<pri" + "vate>", "</pri" + "vate>"
+    text = f"a {opening}b{closing} c {opening.upper()}d {opening}e{closing} f{closing} g"
+    assert MARK.sub("#", redact_text(text)) == "a # c # g"
+    assert MARK.sub("#", redact_text(f"a {opening}b\nc")) == "a #"
+    assert redact_text(f"a {closing} b") == f"a {closing} b"
+    escaped = json.dumps(f"a {opening}b{closing}").replace("<", "\\u003c").replace(">", "\\u003e")
+    assert MARK.sub("#", redact_text(escaped)) == '"a #"'
+    assert redact({"k": f"{opening}b"})["k"].startswith("[REDACTED:private:")
+
+
+def test_values_are_judged_by_their_keys() -> None:
+    secret = chance("value", LETTERS, 24)
+    for key in ("password", "apiKey", "API-KEY", "authorization", "access_token", "client_secret"):
+        assert leaves_nothing(secret, json.dumps(redact({"a": [{key: secret}]})))
+    assert leaves_nothing(secret, json.dumps(redact([{"name": "DB_PASSWORD", "value": secret}])))
+    assert leaves_nothing(planted("jwt"), json.dumps(redact({planted("jwt"): 1})))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"token": "next_page_2", "password": "changeme", "api_key": "YOUR_API_KEY"},
+        {"token": "550e8400-e29b-41d4-a716-446655440000", "max_tokens": 4096},
+        {"secret": "${SECRET}", "password": "<password>", "authorization": "required"},
+        {"nextToken": "aB3dE5gH7jK9mN1pQ3sT5vW7", "password": None, "token": True},
+        {"sha": "9fceb02d0ae598e95dc970b74767f19372d61af8", "ok": [1, 2.5, None]},
+    ],
+)
+def test_placeholders_names_and_references_are_kept(value: object) -> None:
+    assert redact(value) == value
+
+
+ORDINARY = [
+    "eyJ is the beginning of many a token, eyJhbGciOi too",
+    "password = get_password()",
+    "token: str",
+    'api_key=os.environ["KEY"]',
+    "const token = await getToken(user2.id, cfg.v1);",
+    "pip install sk-learn scikit-learn==1.5.0 # sk-learn-contrib-extended-edition-2",
+    "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+    "id: 550e8400-e29b-41d4-a716-446655440000",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "integrity sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeo==",
+    "git@github.com:ada/engine.git https://example.org:8080/a@b http://user:password@host/",
+    "postgres://$USER:$PASSWORD@db/x mysql://root:<password>@db/x redis://u:{{pw}}@h",
+    'curl -H "Authorization: Bearer $TOKEN" -H "Authorization: Bearer <token>"',
+    "Authorization: Bearer YOUR_ACCESS_TOKEN_HERE",
+    ".a-token{color:#1a2b3c;margin:0 4px}.secret:hover{background:url(img/x1.png)}",
+    "!function(e,t){var n=e.token=t.token||'',r=t.password;n&&r(n+'=1;path=/')}(this,{a:1,b:'2'});",
+    "2024-05-01T12:00:00Z INFO request_id=7f3a9c token_count=512 cache_key=user:42:v3 200 12ms",
+    "self.assertEqual(token, 'token1'); password='password123'; secret_name='prod/db-2'",
+    "def login(password: str = 'hunter', token: str | None = None) -> Secret: ...",
+    "PASSWORD_HASHERS = ['django.contrib.auth.hashers.PBKDF2PasswordHasher']",
+    "private_key: ed25519.Ed25519PrivateKey, key: PKCS7PrivateKeyTypes",
+    'if "-----BEGIN RSA PRIVATE " + "KEY-----" in text: raise ValueError("no key")',
+    "Basic authentication and basic usage; Basic HTMLParser; Bearer authentication is supported",
+    "AKIA is a prefix; ghp_ too; xoxb-; SG.; hf_hub_download(repo_id='bert-base-uncased')",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_lines_come_through_unchanged(text: str) -> None:
+    assert redact_text(text) is text
+    assert redact({"text": [text]}) == {"text": [text]}
+
+
+def ordinary_files() -> list[Path]:
+    library = Path(sysconfig.get_path("stdlib"))
+    found = [REPOSITORY / "requirements-dev.lock", REPOSITORY / "README.md"]
+    for folder in ("rlmnb", "tests", "benchmarks"):
+        found += (REPOSITORY / folder).rglob("*.py")
+    for folder in ("email", "http", "asyncio", "json", "urllib", "ctypes"):
+        found += (library / folder).glob("*.py")
+    return [path for path in found if path.is_file()]
+
+
+def test_source_files_come_through_unchanged() -> None:
+    files = ordinary_files()
+    assert len(files) > 60
+    changed = [
+        path for path in files if redact_text(text := path.read_text(encoding="utf-8")) != text
+    ]
+    assert changed == []
+
+
+def test_an_image_and_a_lock_file_of_a_megabyte_come_through_unchanged() -> None:
+    source = random.Random(1)
+    image = base64.b64encode(b"\x89PNG\r\n" + source.randbytes(3 * MEGABYTE // 4)).decode()
+    lock = "".join(f"    --hash=sha256:{source.randbytes(32).hex()} \\\n" for _ in range(12_000))
+    lock += "".join(
+        f'    "integrity": "sha512-{base64.b64encode(source.randbytes(64)).decode()}",\n'
+        for _ in range(3000)
+    )
+    for text in (image, "data:image/png;base64," + image, lock):
+        assert redact_text(text) is text
+
+
+REPEATED = [
+    "a", "=", "-", "\\", "[", "eyJ", "eyJ-", "eyJa.", "eyJaaaaaaaa.", "://", "://a:", "://a:b@",
+    "-----BEGIN ", "-----BEGIN PRIVATE " + "KEY-----\n", "token=", "token='", "password:", "sk-",
+    "ghp_", "\\n", '\\\\"', "<pri" + "vate>", "</pri" + "vate>", "Bearer ", "basic a", "sid=", "SK",
+    "cookie sid=", "MT.", "curl -u a:", "Q~", "AKIA", "secret_key=", "-token=a", "12345678:AA",
+    "\u0130token=", "[REDACTED:", "token=a1B2c3D4e5", "heroku", "key-", "authorization: ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", REPEATED)
+def test_no_text_takes_long(piece: str) -> None:
+    text = (piece * (MEGABYTE // len(piece) + 1))[:MEGABYTE]
+    start = time.process_time()
+    redact_text(text)
+    assert time.process_time() - start < 4
+
+
+@pytest.mark.parametrize(
+    "filling", ["\n", "A\n", "A", "\\n", "Aa: b\n", " ", "9\n", "A" * 17 + "\n"]
+)
+def test_no_open_private_key_takes_long(filling: str) -> None:
+    text = "-----BEGIN PRIVATE " + "KEY-----" + (filling * MEGABYTE)[:MEGABYTE]
+    start = time.process_time()
+    redact_text(text)
+    assert time.process_time() - start < 4
+
+
+TAGS = ("<pri" + "vate>", "</pri" + "vate>")
+PIECES = st.sampled_from(
+    [
+        *(planted(kind) for kind in PLAIN),
+        *(a.format(s) for a, s in SURROUNDED.values()),
+        pem(lines=2),
+        *TAGS,
+        *("token=", '"', "\\n", "-", "Cookie: ", " ", ":", "://a:", "@b"),
+    ]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=8), max_size=8).map("".join))
+def test_redacting_twice_is_redacting_once(text: str) -> None:
+    once = redact_text(text)
+    assert redact_text(once) == once
+    value = {"password": text, "lines": [text, text], text: 1}
+    assert redact(redact(value)) == redact(value)
+
+
+@given(st.text())
+def test_text_without_a_literal_comes_back_as_it_was(text: str) -> None:
+    folded = text.lower()
+    if not any(anchor.lower() in folded for kind in KINDS for anchor in kind.anchors):
+        assert redact_text(text) == text or "private" in folded
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(alphabet="ab \n", max_size=9),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("abc"), inner),
+    )
+)
+def test_values_without_secrets_stay_equal(value: object) -> None:
+    assert redact(value) == value
+
+
+def test_a_value_as_deep_as_json_goes_is_redacted() -> None:
+    value: object = planted("github-token")
+    for _ in range(1500):
+        value = [value]
+    redacted = redact(value)
+    while isinstance(redacted, list):
+        redacted = redacted[0]
+    assert MARK.fullmatch(redacted)
+
+
+def test_a_hook_with_nothing_to_hide_loads_no_regular_expressions() -> None:
+    code = (
+        "import sys; from rlmnb.capture.secrets import redact;"
+        "redact({'command': 'ls -la', 'stdout': 'total 0\\n' * 100});"
+        "print('re' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env={"PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_an_encoded_password_in_a_url_is_gone() -> None:
+    password = "p@ss" + "/w0rd#1"
+    text = f"https://ada:{urllib.parse.quote(password, safe='')}@example.org/x"
+    assert redact_text(text).startswith("https://ada:[REDACTED:url-password:")
+    assert "w0rd" not in redact_text(text)
