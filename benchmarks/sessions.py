@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from rlmnb import Session
 from rlmnb.cli.main import main
 from rlmnb.format import cells
 from rlmnb.ids import new_cell_id
+from rlmnb.installing import command
 from rlmnb.store import journal
 from rlmnb.store.append import begin_state
 from rlmnb.store.fold import fold
@@ -88,6 +91,7 @@ def _append_rows(directory: str) -> Iterator[Row]:
     process(code)
     times = side_by_side(lambda: process(code), lambda: process("pass"), rounds=60)
     yield at_most("append, whole process, 1,000 cells", "python -c pass", times, 2.0)
+    yield _hook_row()
     large = make_session("ten-thousand", 10_000)
     copy = Path(directory) / "copy.ipynb"
     copy.write_bytes(Path(large.notebook).read_bytes())
@@ -105,6 +109,32 @@ def _append_rows(directory: str) -> Iterator[Row]:
         rounds=15,
     )
     yield at_most("append in process, 10,000 cells", "writing as many bytes", times, 3.0)
+
+
+def _hook_row() -> Row:
+    """Compare a whole hook, as it is installed, with an interpreter that does nothing."""
+    make_session("hooked", 1000)
+    numbers = itertools.count()
+
+    def hook() -> None:
+        event = {
+            "hook_event_name": "PostToolUse",
+            "session_id": "hooked",
+            "cwd": os.getcwd(),
+            "tool_name": "Bash",
+            "tool_input": {"command": "make test"},
+            "tool_response": {"stdout": "ok", "stderr": ""},
+            "tool_use_id": f"toolu_{next(numbers)}",
+            "duration_ms": 5,
+        }
+        subprocess.run(command(), shell=True, input=json.dumps(event).encode(), check=True)
+
+    def nothing() -> None:
+        subprocess.run(f"{sys.executable} -c pass", shell=True, input=b"", check=True)
+
+    hook()
+    times = side_by_side(hook, nothing, rounds=60)
+    return at_most("PostToolUse hook, 1,000 cells", "python -c pass", times, 2.0)
 
 
 def _copy(data: bytes, directory: str) -> None:

@@ -29,6 +29,20 @@ def run(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "rlmnb", *arguments], check=True)
 
 
+def hand_over(session: str) -> None:
+    """Give the hook real payloads of Claude Code, as the client does."""
+    payloads = Path(__file__).resolve().parents[1] / "tests" / "payloads"
+    for name in (
+        *("SessionStart.startup", "UserPromptSubmit", "PreToolUse.Read", "PostToolUse.Read"),
+        *("PreToolUse.Write", "PostToolUse.Write", "PreToolUse.Edit", "PostToolUse.Edit"),
+        *("PreToolUse.Bash", "PostToolUse.Bash", "PostToolUseFailure.Bash", "Stop"),
+    ):
+        print(f"$ python -m rlmnb.hook < {name}.json", flush=True)
+        event = json.loads((payloads / f"{name}.json").read_text(encoding="utf-8"))
+        data = json.dumps({**event, "session_id": session}).encode()
+        subprocess.run([sys.executable, "-m", "rlmnb.hook"], input=data, check=True)
+
+
 def tell(text: str) -> None:
     """Say what is about to happen."""
     print(f"\n# {text}", flush=True)
@@ -96,6 +110,11 @@ def main() -> None:
     run("exec", "words", "print(len(words), 'words')")
     run("kernel", "stop", "words")
     run("graph", "words")
+
+    tell("Claude Code does all this by itself: its hooks hand over what it does, one event each.")
+    hand_over("agent")
+    run("cells", "agent")
+    run("show", "agent")
     tell("Go on by yourself; it is a notebook like any other:")
     here = Path(__file__).resolve().parents[1]
     print(f"export RLMNB_HOME={os.environ['RLMNB_HOME']} PATH={here}/.venv/bin:$PATH")

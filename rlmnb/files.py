@@ -309,6 +309,21 @@ def append_durably(descriptor: int, data: bytes) -> None:
         raise
 
 
+def append_line(path: str, text: str, *, limit: int) -> None:
+    """Add a line to a small log, which forgets its older half when it is longer than `limit`."""
+    descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > limit:
+            half = read_at(descriptor, size // 2, size).partition(b"\n")[2]
+            write_atomic(path, half, wait=False)
+            os.close(descriptor)
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        write_all(descriptor, text.encode("utf-8", "backslashreplace") + b"\n")
+    finally:
+        os.close(descriptor)
+
+
 class Lock:
     """An exclusive lock on a file, kept by the system: it ends with the process that holds it.
 

@@ -1,32 +1,37 @@
 """What a tool answered, as text for people: the same whether an agent or a replay ran it."""
 
-from __future__ import annotations
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
-import json
-from collections.abc import Mapping
-from typing import Any
 
-
-def shown(operation: str, response: Any) -> str:
+def shown(operation: str, response: "Any") -> str:
     """Return a tool's answer as a person would want to read it."""
     if isinstance(response, str):
         return response
-    if not isinstance(response, Mapping):
-        return json.dumps(response, ensure_ascii=False, default=str)
+    if not isinstance(response, dict):
+        return _as_json(response)
     teller = _TELLERS.get(operation)
     told = teller(response) if teller is not None else None
     if told is None:
-        told = json.dumps(dict(response), indent=1, ensure_ascii=False, default=str)
+        told = _as_json(dict(response))
     return told
 
 
-def _text(value: Any) -> str:
+def _as_json(value: "Any") -> str:
+    import json  # rarely needed, and a hook counts its milliseconds
+
+    return json.dumps(value, indent=1, ensure_ascii=False, default=str)
+
+
+def _text(value: "Any") -> str:
     return value if isinstance(value, str) else ""
 
 
-def _read(response: Mapping[str, Any]) -> str | None:
+def _read(response: "Mapping[str, Any]") -> "str | None":
     file = response.get("file")
-    if not isinstance(file, Mapping):
+    if not isinstance(file, dict):
         return None
     if isinstance(content := file.get("content"), str):
         return content
@@ -35,12 +40,12 @@ def _read(response: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _bash(response: Mapping[str, Any]) -> str | None:
+def _bash(response: "Mapping[str, Any]") -> "str | None":
     parts = [_text(response.get(key)) for key in ("stdout", "stderr")]
     return "\n".join(part for part in parts if part)
 
 
-def _names(response: Mapping[str, Any]) -> str | None:
+def _names(response: "Mapping[str, Any]") -> "str | None":
     names = response.get("filenames")
     if not isinstance(names, list):
         return None
@@ -50,20 +55,20 @@ def _names(response: Mapping[str, Any]) -> str | None:
     return "\n".join(lines) or "nothing found"
 
 
-def _grep(response: Mapping[str, Any]) -> str | None:
+def _grep(response: "Mapping[str, Any]") -> "str | None":
     if isinstance(content := response.get("content"), str) and content:
         return content
     return _names(response)
 
 
-def _patched(response: Mapping[str, Any]) -> str | None:
+def _patched(response: "Mapping[str, Any]") -> "str | None":
     path = response.get("filePath")
     hunks = response.get("structuredPatch")
     if not isinstance(path, str) or not isinstance(hunks, list):
         return None
     lines = [path]
     for hunk in hunks:
-        if isinstance(hunk, Mapping) and isinstance(hunk.get("lines"), list):
+        if isinstance(hunk, dict) and isinstance(hunk.get("lines"), list):
             old, new = hunk.get("oldStart"), hunk.get("newStart")
             lines.append(f"@@ -{old},{hunk.get('oldLines')} +{new},{hunk.get('newLines')} @@")
             lines += [str(line) for line in hunk["lines"]]
@@ -73,7 +78,7 @@ def _patched(response: Mapping[str, Any]) -> str | None:
     return "\n".join(lines)
 
 
-def _notebook(response: Mapping[str, Any]) -> str | None:
+def _notebook(response: "Mapping[str, Any]") -> "str | None":
     if error := response.get("error"):
         return str(error)
     mode, cell = response.get("edit_mode"), response.get("cell_id")

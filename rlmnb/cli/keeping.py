@@ -57,6 +57,8 @@ def verify(args: Namespace) -> int:
 
 def run_doctor(args: Namespace) -> int:
     """Look for what went wrong while nobody could be told; `--fix` repairs it."""
+    if args.hooks:
+        return _tell_hooks(args)
     root = sessions_root()
     places = None if args.session is None else [sessions.find(args.session)]
     report = []
@@ -275,3 +277,14 @@ def schema(_: Namespace) -> int:
 
     sys.stdout.write(schema_text())
     return 0
+
+
+def _tell_hooks(args: Namespace) -> int:
+    from rlmnb.cli.hooking import hook_figures, tell_figures
+
+    figures = hook_figures()
+    if args.json:
+        text.print_json(figures)
+    else:
+        tell_figures()
+    return 1 if figures["failures"] else 0

@@ -60,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_writing(commands)
     _add_replaying(commands)
     _add_running(commands)
+    _add_hooks(commands)
     _add_seeing(commands)
     _add_judging(commands)
     _add_keeping(commands)
@@ -324,6 +325,47 @@ def _add_running(commands: _Commands) -> None:
     )
 
 
+def _add_hooks(commands: _Commands) -> None:
+    parser = commands.add(
+        "hooks",
+        "hooking:hooks",
+        "record Claude Code's sessions: put its hooks into the settings, or take them out",
+        "rlmnb hooks install            # shows the change first\n"
+        "  rlmnb hooks status --json\n"
+        "\nor as a plugin: claude --plugin-dir PATH_OF_THIS_REPOSITORY",
+    )
+    parser.add_argument(
+        "action",
+        choices=("install", "uninstall", "status"),
+        help="status exits with 1 if they are in no settings",
+    )
+    parser.add_argument(
+        "--scope",
+        choices=("user", "project", "local"),
+        default="user",
+        help="for you (the default), for everybody in this project, or for you in it",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser = commands.add(
+        "import",
+        "hooking:import_sessions",
+        "bring sessions in that were before the hooks, from Claude Code's own transcripts",
+        "rlmnb import claude --all\n  rlmnb import claude ~/.claude/projects/*/2716cb5d*.jsonl",
+    )
+    parser.add_argument("agent", choices=("claude",), help="whose transcripts they are")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="transcripts")
+    parser.add_argument("--all", action="store_true", help="every one that Claude Code has kept")
+    parser = commands.add(
+        "statusline",
+        "hooking:statusline",
+        "print one line on a session: cells, stale ones, tokens, cost",
+        "rlmnb statusline demo\n"
+        '\nin Claude Code\'s settings: "statusLine": {"type": "command", "command": '
+        '"rlmnb statusline"}',
+    )
+    _session(parser)
+
+
 def _add_seeing(commands: _Commands) -> None:
     parser = commands.add(
         "graph",
@@ -399,6 +441,9 @@ def _add_keeping(commands: _Commands) -> None:
     parser = add("doctor", "keeping:run_doctor", "find what went wrong", "rlmnb doctor --fix")
     _session(parser, without="all sessions")
     parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+    parser.add_argument(
+        "--hooks", action="store_true", help="how long hooks have taken, and what went wrong"
+    )
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

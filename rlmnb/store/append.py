@@ -74,6 +74,20 @@ def append(
     return Appended(CellId(entry["cell"]["id"]), seq, folded.why_not)
 
 
+def append_to_journal(place: Place, cell: "Mapping[str, Any]", *, cwd: "str | None" = None) -> str:
+    """Append one of many cells: the journal has it, and `fold` brings them all in together.
+
+    Edges are not checked against the notebook, which has not got the cells before it yet.
+    """
+    whole = _fit(place, cells.complete(cell))
+
+    def make(seq: int) -> "dict[str, Any]":
+        return {"at": times.now(), "cell": cells.named(whole, _id_for(whole, seq)), "op": "append"}
+
+    entry, _ = _journaled(place, make, cwd=cwd, end=time.monotonic() + TIMEOUT)
+    return str(entry["cell"]["id"])
+
+
 def _journaled(
     place: Place, make: "Callable[[int], Entry]", *, cwd: "str | None", end: float
 ) -> "tuple[Entry, int]":

@@ -1,0 +1,120 @@
+"""The one door for agents' hooks: `python -m rlmnb.hook` with an event on standard input.
+
+An agent waits for its hooks, so this imports the standard library only, has a deadline of its own,
+and ends with 0 whatever happens. What could not be done is in the journal or in a side file, and
+`rlmnb doctor --hooks` tells of it.
+"""
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlmnb.capture.events import Event
+
+_STARTED = time.perf_counter()
+# How long an event may take in all, in seconds; then what is left is done by the next reader.
+_DEADLINE = 0.2
+_LARGEST_PAYLOAD = 64 * 1024 * 1024
+_MOST_OLD_LINES = 64 * 1024
+
+
+def main(arguments: "list[str] | None" = None) -> int:
+    """Take one event in. Always 0: a hook that fails would stop its agent."""
+    name = "unknown"
+    root = None
+    try:
+        agent = _agent(sys.argv[1:] if arguments is None else arguments)
+        from rlmnb.store.layout import sessions_root
+
+        root = sessions_root()
+        event = _event(sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1), agent)
+        if event is not None:
+            name = event.name
+            _take_in(event, root)
+    except BaseException as error:  # noqa: BLE001 - nothing may get through to the agent
+        _note_failure(root, name, error)
+    _note_time(root, name)
+    return 0
+
+
+def _agent(arguments: "list[str]") -> str:
+    return arguments[arguments.index("--agent") + 1] if "--agent" in arguments[:-1] else "claude"
+
+
+def _event(data: bytes, agent: str) -> "Event | None":
+    from rlmnb.capture.events import read_event
+    from rlmnb.jsontext import loads
+
+    if len(data) > _LARGEST_PAYLOAD:
+        raise ValueError(f"an event of more than {_LARGEST_PAYLOAD} bytes was left out")
+    if not data.strip():
+        raise ValueError("nothing on standard input; wanted an event as JSON")
+    try:
+        payload = loads(data)
+    except UnicodeDecodeError:
+        payload = loads(data.decode("utf-8", "replace"))
+    event = read_event(payload, agent)
+    if event is None:
+        raise ValueError("an event without hook_event_name")
+    return event
+
+
+def _take_in(event: "Event", root: str) -> None:
+    from rlmnb.capture.privacy import recording_off
+    from rlmnb.capture.secrets import redact
+    from rlmnb.ids import check_session_id
+    from rlmnb.store.layout import session_place
+
+    session = event.text("session_id") or os.environ.get("CLAUDE_CODE_SESSION_ID") or ""
+    place = session_place(check_session_id(session), root)
+    if recording_off(place.directory, os.environ):
+        return
+    event.payload = redact(event.payload)
+    from rlmnb.recording import Recording
+
+    Recording(place, event, deadline=_STARTED + _DEADLINE).take_in()
+
+
+def _note_failure(root: "str | None", name: str, error: BaseException) -> None:
+    """Keep what went wrong, each kind once, where doctor finds it."""
+    try:
+        from rlmnb.files import append_line, make_directory
+
+        if root is None:
+            return
+        make_directory(root)
+        text = f"{type(error).__name__}: {error}".replace("\n", " ")[:500]
+        path = os.path.join(root, ".hooks", "failures")
+        make_directory(os.path.dirname(path))
+        append_line(path, f"{time.time():.0f}\t{name[:100]}\t{text}", limit=_MOST_OLD_LINES)
+    except BaseException:  # noqa: BLE001 - a full disk, a root that is not ours: nobody to tell
+        return
+
+
+def _note_time(root: "str | None", name: str) -> None:
+    try:
+        from rlmnb.files import append_line
+
+        if root is None or not os.path.isdir(root):
+            return
+        path = os.path.join(root, ".hooks", "times")
+        took = (time.perf_counter() - _STARTED) * 1000
+        if not os.path.isdir(os.path.dirname(path)):
+            from rlmnb.files import make_directory
+
+            make_directory(os.path.dirname(path))
+        append_line(path, f"{name[:100]}\t{took:.1f}", limit=_MOST_OLD_LINES)
+    except BaseException:  # noqa: BLE001 - see above
+        return
+
+
+if __name__ == "__main__":
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BaseException:  # noqa: BLE001 - whoever listened has gone
+        code = 0
+    # Without the interpreter's own tidying up: nothing is left to do, and the agent waits.
+    os._exit(code)

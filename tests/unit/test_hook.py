@@ -1,0 +1,478 @@
+"""What an agent does becomes cells, and the agent never notices."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from rlmnb import Session, hook
+from rlmnb.installing import plugin_hooks
+from rlmnb.store import checkpoints
+from rlmnb.views import text_of
+from tests.conftest import assert_valid, notebook_of
+
+PAYLOADS = Path(__file__).parents[1] / "payloads"
+NAMES = sorted(path.stem for path in PAYLOADS.glob("*.json"))
+SESSION = "2716cb5d-b734-481a-9773-73662899a6d1"
+
+
+def payload(name: str, **changes: Any) -> dict[str, Any]:
+    whole = json.loads((PAYLOADS / f"{name}.json").read_text(encoding="utf-8"))
+    return {**whole, "session_id": SESSION, **changes}
+
+
+@pytest.fixture
+def feed(monkeypatch, capsys):
+    """Give one payload to the hook in this process; nothing may come out."""
+
+    def call(given: Any, *arguments: str) -> None:
+        data = given if isinstance(given, bytes) else json.dumps(given).encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr(hook, "_STARTED", time.perf_counter())
+        assert hook.main(list(arguments)) == 0
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err) == ("", "")
+
+    return call
+
+
+def cells(session: str = SESSION) -> list[Any]:
+    return list(Session.open(session).cells)
+
+
+def failures() -> list[str]:
+    path = Path(os.environ["RLMNB_HOME"]) / ".hooks" / "failures"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_real_payload_is_taken_in(name, feed):
+    feed(payload(name))
+    assert failures() == []
+    if notebook_of(SESSION).exists():
+        Session.open(SESSION)
+        assert_valid(notebook_of(SESSION))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "shown"),
+    [
+        ("Read", "tools.Read(file_path='/home/dev/project/README.md')", "# demo\nalpha\n"),
+        ("Bash", "tools.Bash(command='sleep 1; echo B', description='second')", "B"),
+        ("Glob", "tools.Glob(pattern='**/*.txt')", "data.txt"),
+        (
+            "Grep",
+            "tools.Grep(pattern='alpha', path='/home/dev/project', output_mode='content')",
+            "README.md:2:alpha\ndata.txt:1:alpha beta",
+        ),
+        (
+            "Edit",
+            (
+                "tools.Edit(file_path='/home/dev/project/new.txt', old_string='two', "
+                "new_string='TWO', replace_all=False)"
+            ),
+            "/home/dev/project/new.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO",
+        ),
+        (
+            "Write",
+            "tools.Write(file_path='/home/dev/project/new.txt', content='one\\ntwo\\n')",
+            "/home/dev/project/new.txt\n2 lines written",
+        ),
+    ],
+)
+def test_a_call_becomes_code_that_makes_it_again(name, source, shown, feed):
+    feed(payload(f"PostToolUse.{name}"))
+    (cell,) = cells()
+    assert cell.source == source
+    assert text_of(cell.outputs).rstrip("\n") == shown.rstrip("\n")
+    assert cell.type == "tool"
+    assert cell.record.input.operation == name
+    assert cell.record.input.args == payload(f"PostToolUse.{name}")["tool_input"]
+    assert cell.record.tool_use_id == payload(f"PostToolUse.{name}")["tool_use_id"]
+    assert cell.record.output.execution_time_ms == payload(f"PostToolUse.{name}")["duration_ms"]
+
+
+def test_a_turn_reads_as_a_story(feed):
+    for name in ("SessionStart.startup", "UserPromptSubmit", "PostToolUse.Read", "Stop"):
+        feed(payload(name))
+    prompt, call, answer = cells()
+    assert (prompt.type, answer.type) == ("markdown", "markdown")
+    assert "> SCENARIO:tools go" in prompt.source
+    assert answer.source == "All done."
+    assert call.record.trace.goal == "SCENARIO:tools go"
+    state = Session.open(SESSION).state
+    assert state.session.title == "SCENARIO:tools go"
+    assert state.session.transcript_path.endswith(".jsonl")
+    feed(payload("SessionEnd"))
+    assert Session.open(SESSION).state.session.ended_at is not None
+    feed(payload("SessionStart.resume"))
+    assert Session.open(SESSION).state.session.ended_at is None
+    feed(payload("UserPromptSubmit", prompt="<task-notification>x</task-notification>"))
+    assert len(cells()) == 3
+
+
+def test_failures_keep_the_agents_own_words(feed):
+    feed(payload("PostToolUseFailure.Bash"))
+    (cell,) = cells()
+    assert cell.status == "failed"
+    assert cell.outputs[0]["evalue"] == "Exit code 3\nto-stdout\nto-stderr"
+
+
+def test_files_have_their_versions_before_and_after_and_reads_depend_on_writes(feed):
+    cwd = str(Path.cwd())
+    path = f"{cwd}/new.txt"
+    write = {"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}, "cwd": cwd}
+    feed(payload("PreToolUse.Write", tool_use_id="w1", **write))
+    Path(path).write_text("x")
+    feed(payload("PostToolUse.Write", tool_use_id="w1", **write))
+    feed(payload("PostToolUse.Read", tool_use_id="r1", tool_input={"file_path": path}, cwd=cwd))
+    named = {"command": f"cat {path} && cat nosuch"}
+    feed(payload("PostToolUse.Bash", tool_use_id="b1", tool_input=named, cwd=cwd))
+    first, read, bash = cells()
+    version = first.record.files_written[path]
+    assert version.before == "missing"
+    assert version.hash == read.record.files_read[path].hash
+    assert list(bash.record.files_read) == [path]
+    assert [edge.cell_id for edge in read.record.dependencies] == [first.cell_id]
+    assert [edge.cell_id for edge in bash.record.dependencies] == [first.cell_id]
+    assert read.record.dependencies[0].reason == "file new.txt"
+    assert not Session.open(SESSION).stale
+    Path(path).write_text("changed")
+    assert [Session.open(SESSION).cell(each).number for each in Session.open(SESSION).stale] == [
+        2,
+        3,
+    ]
+
+
+def test_each_call_is_there_once_whoever_tells_of_it_and_in_the_order_of_the_batch(feed):
+    told = [
+        {"tool_name": "Read", "tool_input": {"file_path": f"/f{n}"}, "tool_use_id": f"t{n}",
+         "tool_response": f"{n}"}
+        for n in range(4)
+    ]  # fmt: skip
+    for number in (2, 0, 3):  # they end in another order, and the second fires nothing
+        call = {**told[number]}
+        feed(payload("PostToolUse.Read", **call))
+        feed(payload("PostToolUse.Read", **call))
+    feed(payload("PostToolBatch", tool_calls=told))
+    feed(payload("PostToolBatch", tool_calls=told))
+    assert [cell.record.tool_use_id for cell in cells()] == ["t0", "t1", "t2", "t3"]
+    assert_valid(notebook_of(SESSION))
+
+
+def test_sub_agents_stand_below_their_call(feed):
+    for name in ("PreToolUse.Agent", "SubagentStart", "PostToolUse.Read.subagent", "SubagentStop"):
+        feed(payload(name))
+    feed(payload("PostToolUse.Agent", tool_use_id=payload("PreToolUse.Agent")["tool_use_id"]))
+    agent, inner = cells()
+    assert agent.record.status == "completed"
+    assert "subagent says: alpha beta" in text_of(agent.outputs)
+    assert inner.record.parent_id == agent.cell_id
+    assert agent.record.evidence == [inner.cell_id]
+
+
+def test_compaction_keeps_a_checkpoint_and_the_summary(feed):
+    feed(payload("PostToolUse.Read"))
+    Session.open(SESSION)
+    before = notebook_of(SESSION).read_bytes()
+    feed(payload("PreCompact"))
+    feed(payload("PostCompact"))
+    place = Session.open(SESSION).place
+    (kept,) = checkpoints.all_kept(place)
+    assert checkpoints.contents(place, kept["name"]) == before
+    assert "a scripted summary" in cells()[-1].source
+    assert Session.open(SESSION).state.lifecycle.phase == "post_compact"
+
+
+def transcript(path: Path, *messages: tuple[str, str, int, int]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        for name, model, given, made in messages:
+            usage = {"input_tokens": given, "output_tokens": made, "cache_read_input_tokens": 5}
+            message = {"role": "assistant", "id": name, "model": model, "usage": usage}
+            file.write(json.dumps({"type": "assistant", "message": message}) + "\n")
+
+
+def test_usage_is_counted_once_for_each_message(feed):
+    path = Path.cwd() / "transcript.jsonl"
+    transcript(path, ("m1", "big", 10, 1), ("m1", "big", 10, 3), ("m2", "small", 7, 1))
+    feed(payload("Stop", transcript_path=str(path)))
+    feed(payload("Stop", transcript_path=str(path)))
+    transcript(path, ("m1", "big", 10, 4), ("m3", "big", 1, 1))
+    feed(payload("Stop", transcript_path=str(path)))
+    budget = Session.open(SESSION).state.budget
+    assert budget.total_tokens_used == 14 + 8 + 2
+    assert (budget.by_model["big"].calls, budget.by_model["big"].tokens) == (2, 16)
+    assert budget.by_model["small"].cost_usd is None
+
+
+@pytest.mark.parametrize("kind", ["missing", "fifo", "link", "directory"])
+def test_a_strange_transcript_harms_nothing(kind, feed, tmp_path):
+    path = tmp_path / "strange"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("/etc/passwd")
+    elif kind == "directory":
+        path.mkdir()
+    feed(payload("Stop", transcript_path=str(path)))
+    assert cells()[-1].source == "All done."
+
+
+def test_tools_nobody_has_heard_of_and_odd_arguments(feed):
+    odd = {"-i": True, "class": 1, "ok": [1, None, {"a b": 2.5}]}
+    feed(
+        payload("PostToolUse.Read", tool_name="mcp__my-db__query", tool_input=odd, tool_use_id="a")
+    )
+    feed(payload("PostToolUse.Read", tool_name="Hologram", tool_input={"x": 1}, tool_use_id="b"))
+    feed(payload("PostToolUse.Read", hook_event_name="SomethingNew", tool_use_id="c", extra=[1]))
+    first, second, third = cells()
+    assert first.source == (
+        "tools.call('mcp__my-db__query', ok=[1, None, {'a b': 2.5}], **{'-i': True, 'class': 1})"
+    )
+    assert second.source == "tools.Hologram(x=1)"
+    assert third.type == "markdown"
+    assert "SomethingNew" in third.source
+    for cell in (first, second):
+        compile(cell.source, "cell", "exec")
+
+
+def test_long_texts_are_kept_whole_and_named(feed):
+    content = "".join(f"line {n}\n" for n in range(5000))
+    feed(payload("PostToolUse.Write", tool_input={"file_path": "/f", "content": content}))
+    response = {"stdout": content, "stderr": "", "interrupted": False, "isImage": False}
+    feed(payload("PostToolUse.Bash", tool_use_id="b", tool_response=response))
+    write, bash = cells()
+    assert len(write.source) < 300
+    name = write.record.input.args["content"]["object"]
+    assert f"tools.kept('{name}')" in write.source
+    assert Session.open(SESSION).objects.get(name).decode() == content
+    shown = text_of(bash.outputs)
+    assert "line 0\n" in shown
+    assert "line 4999" in shown
+    assert "lines left out" in shown
+    (kept,) = bash.record.output.objects
+    assert Session.open(SESSION).objects.get(kept.object).decode() == content
+
+
+def test_pictures_and_output_that_the_client_kept_elsewhere(feed, tmp_path):
+    picture = {"base64": "iVBORw0KGgo=", "type": "image/png", "originalSize": 8}
+    feed(payload("PostToolUse.Read", tool_response={"type": "image", "file": picture}))
+    (tmp_path / "whole.txt").write_text("all of it\x1b[31m red")
+    cut = {"stdout": "all", "persistedOutputPath": str(tmp_path / "whole.txt")}
+    feed(payload("PostToolUse.Bash", tool_use_id="b", tool_response=cut))
+    first, second = cells()
+    assert first.outputs[0]["data"]["image/png"] == "iVBORw0KGgo="
+    assert text_of(second.outputs).startswith("all of it\x1b[31m red")
+    nbformat.validate(nbformat.read(notebook_of(SESSION), 4))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"   ",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"hook_event_name": 5}',
+        b'{"hook_event_name": "PostToolUse"}',
+        b'{"hook_event_name": "PostToolUse", "session_id": "../../etc"}',
+        b'{"hook_event_name": "PostToolUse", "session_id": "a\\u0000b"}',
+        b'{"hook_event_name": "PostToolUse", "session_id": "' + b"x" * 1000 + b'"}',
+        b"\xff\xfe not text",
+        b'{"a":' * 5000,
+    ],
+)
+def test_what_is_no_event_is_noted_and_nothing_else(data, feed, run_json):
+    feed(data)
+    assert len(failures()) == 1
+    told = run_json("doctor", "--hooks", code=1)
+    assert told["failures"][0]["count"] == 1
+    assert "p50_ms" in told
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Return a payload with something in it that should not be there."""
+    if chance.random() < 0.04:
+        return chance.choice(
+            [None, True, -1, 1e308, "", "\ud800", "x" * 3000, [], {}, [[]], {"": None}, "../..",
+             "\x00", {"file_path": 5}, ["a"] * 50]
+        )  # fmt: skip
+    if isinstance(value, dict):
+        changed = {key: mutated(item, chance) for key, item in value.items()}
+        if changed and chance.random() < 0.1:
+            del changed[chance.choice(list(changed))]
+        return changed
+    return [mutated(item, chance) for item in value] if isinstance(value, list) else value
+
+
+def test_whatever_comes_the_hook_ends_well_and_the_notebook_is_valid(feed):
+    chance = random.Random(int(os.environ.get("RLMNB_FUZZ_SEED", "0")))
+    count = int(os.environ.get("RLMNB_FUZZ", "600"))
+    for number in range(count):
+        given = mutated(payload(chance.choice(NAMES), tool_use_id=f"t{number}"), chance)
+        if chance.random() < 0.8 and isinstance(given, dict):
+            given["session_id"] = f"{SESSION}-{number % 7}"
+        data = json.dumps(given).encode()
+        feed(data[: chance.randrange(len(data))] if chance.random() < 0.05 else data)
+    wrong = [line for line in failures() if not line.split("\t")[2].startswith(
+        ("ValueError", "InvalidNameError", "InvalidCellError", "JSONDecodeError"))]  # fmt: skip
+    assert wrong == []
+    for number in range(7):
+        Session.open(f"{SESSION}-{number}")
+        assert_valid(notebook_of(f"{SESSION}-{number}"))
+
+
+def run_hook(data: bytes, **environ: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "rlmnb.hook"],
+        input=data,
+        capture_output=True,
+        env={**os.environ, **environ},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_hundred_hooks_at_once_lose_nothing():
+    def one(number: int) -> int:
+        given = payload("PostToolUse.Read", tool_use_id=f"t{number}")
+        return run_hook(json.dumps(given).encode()).returncode
+
+    with ThreadPoolExecutor(20) as pool:
+        assert set(pool.map(one, range(100))) == {0}
+    found = [cell.record.tool_use_id for cell in cells()]
+    assert sorted(found) == sorted(f"t{number}" for number in range(100))
+    assert_valid(notebook_of(SESSION))
+
+
+def test_a_real_process_is_silent_and_light():
+    listed = (
+        "import sys; sys.argv = ['x']; from rlmnb import hook; hook.main([]); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", listed],
+        input=json.dumps(payload("PostToolUse.Read")).encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b""
+    modules = set(done.stderr.decode().split())
+    assert not modules & {"json", "pydantic", "nbformat", "asyncio", "subprocess", "ast", "typing"}
+    assert len(cells()) == 1
+
+
+@pytest.mark.parametrize("trouble", ["no home", "read-only", "a file", "off"])
+def test_an_agent_is_never_harmed(trouble, tmp_path):
+    data = json.dumps(payload("PostToolUse.Read")).encode()
+    root = tmp_path / "elsewhere"
+    environ = {"RLMNB_HOME": str(root)}
+    if trouble == "no home":
+        environ = {"RLMNB_HOME": "", "HOME": "/proc/nonexistent"}
+    elif trouble == "read-only":
+        environ = {"RLMNB_HOME": "/proc/nowhere"}
+    elif trouble == "a file":
+        root.write_text("mine")
+    else:
+        environ["RLMNB_OFF"] = "1"
+    done = run_hook(data, **environ)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    if trouble == "a file":
+        assert root.read_text() == "mine"
+    if trouble == "off":
+        assert not (root / SESSION).exists()
+
+
+def test_a_broken_notebook_keeps_the_call_in_the_journal(feed):
+    feed(payload("PostToolUse.Read", tool_use_id="a"))
+    whole = notebook_of(SESSION).read_text()
+    notebook_of(SESSION).write_text(whole[: len(whole) // 2])
+    feed(payload("PostToolUse.Bash", tool_use_id="b"))
+    assert '"b"' in notebook_of(SESSION).with_name("journal.jsonl").read_text()
+
+
+def test_other_agents_are_a_table(feed):
+    gemini = {
+        "hook_event_name": "AfterTool",
+        "session_id": SESSION,
+        "cwd": "/",
+        "tool_name": "read_file",
+        "tool_input": {"absolute_path": "/etc/hostname"},
+        "tool_response": {"llmContent": "x"},
+    }
+    feed(gemini, "--agent", "gemini")
+    codex = payload("PostToolUse.Bash", tool_name="shell")
+    codex["call_id"] = codex.pop("tool_use_id")
+    feed(codex, "--agent", "codex")
+    first, second = cells()
+    assert first.source == "tools.Read(file_path='/etc/hostname')"
+    assert second.record.input.operation == "Bash"
+    assert second.record.tool_use_id == codex["call_id"]
+
+
+def test_the_plugin_says_what_is_installed():
+    root = Path(__file__).parents[2]
+    assert json.loads((root / "hooks" / "hooks.json").read_text()) == plugin_hooks()
+    assert json.loads((root / ".claude-plugin" / "plugin.json").read_text())["name"] == "rlmnb"
+    done = subprocess.run(
+        [sys.executable, "-I", str(root / "hooks" / "run.py")],
+        input=json.dumps(payload("PostToolUse.Read")).encode(),
+        capture_output=True,
+        env={**os.environ, "CLAUDE_PLUGIN_DATA": str(Path.cwd() / "data")},
+        check=True,
+    )
+    assert done.stdout == b""
+    assert len(cells()) == 1
+    assert list(Path("data/pycache").rglob("*.pyc"))
+
+
+def test_installing_keeps_what_others_put_there(run, run_json, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    path = tmp_path / "claude" / "settings.json"
+    path.parent.mkdir()
+    theirs = {
+        "model": "x",
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]},
+    }
+    path.write_text(json.dumps(theirs))
+    path.chmod(0o640)
+    shown = run("hooks", "install")
+    assert shown.returncode == 1
+    assert "+" in shown.stdout
+    assert json.loads(path.read_text()) == theirs
+    assert run("hooks", "status").returncode == 1
+    assert run_json("hooks", "install", "--yes")["changed"] is True
+    settings = json.loads(path.read_text())
+    assert settings["model"] == "x"
+    assert settings["hooks"]["Stop"][0] == theirs["hooks"]["Stop"][0]
+    ours = settings["hooks"]["Stop"][1]["hooks"][0]
+    assert ours["command"].endswith(" -I -m rlmnb.hook")
+    assert settings["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] == 10
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert run_json("hooks", "install", "--yes")["changed"] is False
+    assert run_json("hooks", "status")["installed"]["user"] is True
+    assert run_json("hooks", "uninstall", "--yes")["changed"] is True
+    assert json.loads(path.read_text()) == theirs
+    path.write_text("{ not json")
+    assert run("hooks", "install", "--yes").returncode == 3
+    assert path.read_text() == "{ not json"
+
+
+def test_the_status_line(feed, run):
+    feed(payload("PostToolUse.Read"))
+    shown = run("statusline", input=json.dumps({"session_id": SESSION}))
+    assert shown.stdout.startswith("rlmnb: 1 cell")
+    assert run("statusline", input="nonsense{").returncode == 0

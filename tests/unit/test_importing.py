@@ -1,0 +1,136 @@
+"""Past transcripts become the sessions that hooks would have made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlmnb import Session, hook
+from rlmnb.importing import find_transcripts, import_transcript
+from rlmnb.views import text_of
+from tests.conftest import assert_valid, notebook_of
+
+NAME = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    message = {"role": "user", "content": content}
+    at = "2026-01-02T03:04:05.678Z"
+    return {"type": "user", "message": message, "cwd": "/p", "timestamp": at, "uuid": "u", **more}
+
+
+def assistant(*blocks: dict[str, Any], name: str = "m1", tokens: int = 5) -> dict[str, Any]:
+    usage = {"input_tokens": tokens, "output_tokens": 1}
+    message = {"role": "assistant", "id": name, "model": "big", "content": list(blocks)}
+    return {"type": "assistant", "message": {**message, "usage": usage}, "cwd": "/p"}
+
+
+def call(name: str, tool: str, **args: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": name, "name": tool, "input": args}
+
+
+def result(name: str, text: str, *, error: bool = False) -> list[dict[str, Any]]:
+    block = {"type": "tool_result", "tool_use_id": name, "content": text}
+    return [{**block, "is_error": True} if error else block]
+
+
+READ = {
+    "type": "text",
+    "file": {"filePath": "/p/a", "content": "x\n", "numLines": 2, "startLine": 1, "totalLines": 2},
+}
+RECORDS = [
+    {"type": "file-history-snapshot", "snapshot": {}},
+    user("read the file\nplease", uuid="u1"),
+    assistant({"type": "text", "text": "I will."}, call("t1", "Read", file_path="/p/a")),
+    assistant(call("t2", "Bash", command="false")),
+    user(result("t1", "1\tx"), toolUseResult=READ),
+    user(result("t2", "Exit code 1", error=True), toolUseResult="Error: Exit code 1"),
+    {"type": "brand-new-kind", "x": 1},
+    assistant({"type": "text", "text": "Done: it says x."}, name="m2"),
+    user("thanks", uuid="u2"),
+]
+
+
+def write(path: Path, records: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    return path
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    return write(tmp_path / "claude" / "projects" / "-p" / f"{NAME}.jsonl", RECORDS)
+
+
+def test_a_transcript_becomes_the_cells_that_hooks_would_have_made(transcript):
+    done = import_transcript(str(transcript))
+    assert (done.status, done.cells) == ("imported", 5)
+    assert done.unknown == {"file-history-snapshot": 1, "brand-new-kind": 1}
+    cells = list(Session.open(NAME).cells)
+    assert [cell.type for cell in cells] == ["markdown", "tool", "tool", "markdown", "markdown"]
+    prompt, read, bash, answer, _ = cells
+    assert "> read the file" in prompt.source
+    assert read.source == "tools.Read(file_path='/p/a')"
+    assert text_of(read.outputs) == "x\n\n"
+    assert read.record.files_read["/p/a"].hash.startswith("sha256:")
+    assert read.record.trace.goal == "read the file"
+    assert read.entry["created_at"] == "2026-01-02T03:04:05.678Z"
+    assert (bash.status, bash.outputs[0]["evalue"]) == ("failed", "Exit code 1")
+    assert answer.source == "Done: it says x."
+    assert Session.open(NAME).state.budget.total_tokens_used == 12
+    assert_valid(notebook_of(NAME))
+
+
+def test_importing_again_adds_only_what_is_new(transcript):
+    import_transcript(str(transcript))
+    before = notebook_of(NAME).read_bytes()
+    assert import_transcript(str(transcript)).status == "unchanged"
+    assert notebook_of(NAME).read_bytes() == before
+    write(transcript, [assistant(call("t3", "Glob", pattern="*")), user(result("t3", "a.py"))])
+    done = import_transcript(str(transcript))
+    assert done.cells == 1
+    assert Session.open(NAME).cells[-1].source == "tools.Glob(pattern='*')"
+
+
+def test_sub_agents_are_taken_in_too(transcript):
+    inner = transcript.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    records = [user("go"), assistant(call("s1", "Read", file_path="/p/b"), name="s"),
+               user(result("s1", "y"))]  # fmt: skip
+    write(inner, records)
+    import_transcript(str(transcript))
+    last = Session.open(NAME).cells[-1]
+    assert last.source == "tools.Read(file_path='/p/b')"
+    assert Session.open(NAME).state.budget.by_model["big"].subagent_tokens == 6
+
+
+def test_a_session_that_hooks_recorded_is_left_alone(transcript, monkeypatch):
+    import io
+
+    given = {"hook_event_name": "UserPromptSubmit", "session_id": NAME, "prompt": "live"}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    hook.main([])
+    done = import_transcript(str(transcript))
+    assert (done.status, done.reason) == ("skipped", "hooks have recorded this session")
+    assert len(Session.open(NAME).cells) == 1
+
+
+def test_the_command_finds_them_all(transcript, run, run_json):
+    assert find_transcripts() == [str(transcript)]
+    (told,) = run_json("import", "claude", "--all")
+    assert (told["session_id"], told["cells"]) == (NAME, 5)
+    assert run("import", "claude").returncode == 2
+    missing = run_json("import", "claude", "/nowhere/x.jsonl", code=1)
+    assert missing[0]["status"] == "failed"
+
+
+def test_what_is_no_transcript_is_passed_over(tmp_path):
+    path = tmp_path / f"{NAME}.jsonl"
+    path.write_bytes(b"not json\n\xff\xfe\n" + b'{"type": "user", "message": 5}\n' + b"[1]\n{}\n")
+    done = import_transcript(str(path))
+    assert (done.status, done.cells) == ("empty", 0)
+    assert done.skipped_lines == 3
