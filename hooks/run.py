@@ -15,8 +15,6 @@ if __name__ == "__main__":
     sys.dont_write_bytecode = False
     sys.pycache_prefix = os.path.join(data, "pycache")
     sys.path.insert(0, here)
-    from rlmnb.hook import main
+    from rlmnb.hook import run
 
-    code = main()
-    sys.stdout.flush()
-    os._exit(code)
+    run()

@@ -110,7 +110,8 @@ def _note_time(root: "str | None", name: str) -> None:
         return
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the whole process: take the event in, and end at once."""
     code = main()
     try:
         sys.stdout.flush()
@@ -118,3 +119,7 @@ if __name__ == "__main__":
         code = 0
     # Without the interpreter's own tidying up: nothing is left to do, and the agent waits.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run()

@@ -61,9 +61,10 @@ def real_interpreter() -> str:
 def command() -> str:
     """Return the command that takes an event in.
 
-    Isolated, so that a file of the project's is never taken for a module of ours.
+    Isolated, so that a file of the project's is never taken for a module of ours. The same as
+    `-m rlmnb.hook`, without what Python imports to run a module.
     """
-    return f"{shlex.quote(real_interpreter())} -I -m {_OURS}"
+    return f"{shlex.quote(real_interpreter())} -I -c 'from {_OURS} import run; run()'"
 
 
 def installed(scope: str) -> bool:

@@ -110,6 +110,10 @@ class Environment:
         shared = len(digests) == 1 and None not in found
         return str(digests.pop()) if shared else ""
 
+    def around(self) -> list[str]:
+        """Return which variables there are, for a cell that can see them all."""
+        return sorted(name for name in self.names if name[0] != "$")
+
     def apply(self, cell_id: str, run: Run) -> None:
         """Take in what a cell left."""
         for name in run["deleted"]:
@@ -191,6 +195,8 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if run["python"] != files.python:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     causes += _read_causes(run, env)
+    if "around" in run and run["around"] != env.around():
+        causes.append("it can see all variables, and there are others now")
     causes += _dependency_causes(cell, run.get("depends", {}), env)
     return causes + files.causes(cell, run, env)
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -48,11 +49,14 @@ class RlmnbKernel(IPythonKernel):
         self._used = 0
         self._last_used = time.monotonic()
         self._note: tuple[int, Any] = (0, None)
+        self._busy = False
+        # The process of whoever replays in this kernel.
+        self._client = 0
         self._process = os.getpid()
         atexit.register(self._store_now)
         # Found wherever no variable has this name, and in no list of the user's variables.
-        self.tools = builtins.tools = Tools(self.objects)  # type: ignore[attr-defined]
-        self.allow_effects(allowed=not self.without_effects)
+        self._effects = not self.without_effects
+        builtins.tools = Tools(self.objects, lambda: self._effects)  # type: ignore[attr-defined]
 
     @property
     def banner(self) -> str:  # type: ignore[override]
@@ -67,20 +71,23 @@ class RlmnbKernel(IPythonKernel):
         """Begin to listen; a kernel that stays warm also watches whether it is still wanted."""
         super().start()  # type: ignore[no-untyped-call]
         if self.life is not None:
-            self.io_loop.call_later(_LIFE_SECONDS, self._look_at_life)
+            _thread.start_new_thread(self._look_after_itself, (self.life,))
 
-    def _look_at_life(self) -> None:
-        assert self.life is not None
-        idle = time.monotonic() - self._last_used > self.life["idle"]
-        if idle or not os.path.exists(self.life["notebook"]):
-            self._store_now()
-            self.io_loop.add_callback(self.io_loop.stop)
-            # A thread of the user's may go on for ever; nobody waits for it.
-            ending = threading.Timer(_LIFE_SECONDS, os._exit, (0,))
-            ending.daemon = True
-            ending.start()
-        else:
-            self.io_loop.call_later(_LIFE_SECONDS, self._look_at_life)
+    def _look_after_itself(self, life: dict[str, Any]) -> None:
+        """End when nobody can want this kernel any more, also while a cell runs."""
+        if self._tracker is not None:
+            self._tracker.watch.ignore_this_thread()
+        while True:
+            time.sleep(_LIFE_SECONDS)
+            idle = not self._busy and time.monotonic() - self._last_used > life["idle"]
+            if idle or not os.path.exists(life["notebook"]):
+                self._store_now()
+                os._exit(0)
+            if self._busy and self._client and not os.path.isdir(f"/proc/{self._client}"):
+                # Whoever waited for this cell is gone.
+                self._client = 0
+                if os.path.isdir("/proc/self"):
+                    os.kill(os.getpid(), signal.SIGINT)
 
     @property
     def tracker(self) -> Tracker:
@@ -109,6 +116,7 @@ class RlmnbKernel(IPythonKernel):
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
         self._used += 1
+        self._busy = True
         followed = _quietly(lambda: self.tracker.before(code))
         reply: dict[str, Any] = {}
         try:
@@ -125,6 +133,7 @@ class RlmnbKernel(IPythonKernel):
                 self._tracker.groups.known.clear()
             self._store_soon()
             self._last_used = time.monotonic()
+            self._busy = False
 
     def _store_soon(self) -> None:
         """Have variables written to the disk in a moment, together, while the next cell runs.
@@ -164,13 +173,15 @@ class RlmnbKernel(IPythonKernel):
 
     def allow_effects(self, *, allowed: bool) -> None:
         """Let cells call tools that change things, or not."""
-        self.tools._effects = allowed
+        self._effects = allowed
 
     # What a replay asks for, through a silent request.
 
     def begin_replay(self, request: str) -> str:
         """Say what is held under each name, and why a new kernel would be better if it would."""
-        self.allow_effects(allowed=json.loads(request)["effects"])
+        asked = json.loads(request)
+        self.allow_effects(allowed=asked["effects"])
+        self._client = int(asked["client"])
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
         found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}
@@ -178,6 +189,7 @@ class RlmnbKernel(IPythonKernel):
 
     def end_replay(self, request: str) -> str:
         """Keep how a replay calls what is held, for the next one, unless somebody comes between."""
+        self._client = 0
         self._note = (self._used, json.loads(request))
         return "null"
 

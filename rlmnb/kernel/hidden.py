@@ -7,11 +7,13 @@ used; the others as read by every cell, because any code may depend on them.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import locale
 import os
 import random
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -57,12 +59,15 @@ def _interpreter_facets() -> Iterable[Facet]:
 
     def restore_environ(changed: dict[str, str | None] | None) -> None:
         wanted = {**environ, **(changed or {})}
+        zone = os.environ.get("TZ")
         for key in {*os.environ, *wanted}:
             value = wanted.get(key)
             if value is None:
                 os.environ.pop(key, None)
             else:
                 os.environ[key] = value
+        if os.environ.get("TZ") != zone and hasattr(time, "tzset"):
+            time.tzset()  # the C library has a copy of its own
 
     def restore_filters(value: list[Any] | None) -> None:
         with warnings.catch_warnings():
@@ -80,6 +85,11 @@ def _interpreter_facets() -> Iterable[Facet]:
         "$recursion limit",
         lambda: _unless(sys.getrecursionlimit(), limit),
         lambda value: sys.setrecursionlimit(value or limit),
+    )
+    yield Facet(
+        "$gc",
+        lambda: None if gc.isenabled() else "off",
+        lambda value: gc.disable() if value else gc.enable(),
     )
     yield Facet(
         "$locale",

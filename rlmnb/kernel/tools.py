@@ -13,6 +13,7 @@ import mimetypes
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 from rlmnb.capture.results import shown
@@ -49,9 +50,16 @@ class ToolResult(dict[str, Any]):
 class Tools:
     """The tools. Any other name is one that only its agent has."""
 
-    def __init__(self, objects: str | None = None) -> None:
-        self._effects = True
-        self._objects = objects
+    __slots__ = ("_allowed", "_objects")
+
+    def __init__(
+        self, objects: str | None = None, allowed: Callable[[], bool] = lambda: True
+    ) -> None:
+        object.__setattr__(self, "_allowed", allowed)
+        object.__setattr__(self, "_objects", objects)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("tools are as they are")
 
     def __dir__(self) -> list[str]:
         return sorted(READING | CHANGING)
@@ -68,7 +76,7 @@ class Tools:
         )
 
     def _change(self, operation: str) -> None:
-        if not self._effects:
+        if not self._allowed():
             raise ToolError(
                 f"{operation} changes things outside the notebook, and this replay was not allowed "
                 "to; run it with --allow-effects"

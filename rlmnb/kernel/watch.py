@@ -164,9 +164,11 @@ class Watch:
             self._made = (*self._made, self.mine(args[0]) or "\0")
         elif event == "sqlite3.connect":
             self._opened(args[0], "r", os.O_RDWR)
-        elif event in ("os.remove", "os.rename", "os.truncate"):
+        elif event in ("os.rename", "os.link", "os.symlink"):
+            self._moved(args[0], args[1])
+        elif event in ("os.remove", "os.truncate"):
             for path in args[:2]:
-                if isinstance(path, str | bytes) and (name := self.mine(path)):
+                if isinstance(path, str | bytes | os.PathLike) and (name := self.mine(path)):
                     self.written.add(name)
 
     def mine(self, path: Any) -> str | None:
@@ -195,6 +197,18 @@ class Watch:
                 self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
             self.written.add(name)
             self._ours.setdefault(name, None)
+
+    def _moved(self, source: Any, target: Any) -> None:
+        """Count what stood at one path as read, and both as written."""
+        for path in (source, target):
+            name = self.mine(path)
+            if name is None or (path is source and not os.path.isfile(name)):
+                continue
+            if path is source and name not in self.read and name not in self.written:
+                self._look(name)
+            if name not in self.written and name not in self._ours:
+                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
+            self.written.add(name)
 
     def _command(self, arguments: Any, cwd: Any) -> None:
         """Count the files that a command names as read: what it opens is not told to us."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
-from rlmnb.graph.effects import is_effectful, tools_called
+from rlmnb.graph.effects import ANY, is_effectful, tools_called
 from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.watch import kind_of, listing
@@ -67,7 +67,7 @@ def _frozen(entry: dict[str, Any], called: frozenset[str]) -> str:
         return "it is a model call, and is kept as it was recorded"
     if "call" in called:
         return "only its agent has this tool: it is kept as it was recorded"
-    if foreign := sorted(called - READING - CHANGING - HELPERS):
+    if foreign := sorted(called - READING - CHANGING - HELPERS - {ANY}):
         return f"only its agent has {', '.join(foreign)}: it is kept as it was recorded"
     if entry["type"] == "tool" and not called:
         return "it is no call of a tool that can be run, and is kept as it was recorded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
@@ -69,6 +70,8 @@ def _replay(session: Session, asked: Wishes) -> Report:
     from rlmnb.replay import warm
 
     kernel = warm.find(session.place)
+    if kernel is not None and asked.memory not in (None, kernel.memory):
+        kernel = warm.restart(session.place, working_directory(session), memory=asked.memory)
     if kernel is None and asked.keep_kernel:
         kernel = warm.start(session.place, working_directory(session), memory=asked.memory)
         report.kernel = "started, stays warm"
@@ -205,7 +208,7 @@ class _Replay:
 
     async def _begin(self) -> dict[str, str]:
         """Learn what a warm kernel holds; refuse one that cannot be brought to the start."""
-        request = {"effects": self._wishes.allow_effects}
+        request = {"effects": self._wishes.allow_effects, "client": os.getpid()}
         found = await self._kernel.ask("begin_replay", request)
         if found["soiled"]:
             raise Soiled(found["soiled"])
@@ -315,6 +318,8 @@ class _Replay:
             "code": code_hash(cell.source),
             "python": PYTHON,
         }
+        if run["opaque"]:
+            run["around"] = self._env.around()
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
         self._supply.hold(run)

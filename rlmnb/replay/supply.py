@@ -107,6 +107,9 @@ class Supply:
             due = set(env.names) if opaque else {name for name in reads if name in env.names}
             due |= env.ambient | {name for name in CHANCE if name in env.names}
             due |= {name for name in self._group_mates(cell) if name in env.names}
+            touched = reads | (names.writes if names is not None else frozenset())
+            mates = self._held_with(touched)
+            due |= {name for name in mates if name in env.names}
             missing = [
                 version
                 for version in _unique(env.names[name] for name in sorted(due))
@@ -121,11 +124,12 @@ class Supply:
                 )
                 await self._make_again(first, env)
                 continue
-            held = set(self.held)
             absent = [
                 name
-                for name in held
-                if name not in env.names and (opaque or name in reads) and name[0] != "$"
+                for name in self.held
+                if name not in env.names
+                and (opaque or name in touched or name in mates)
+                and name[0] != "$"
             ]
             if not missing and not absent:
                 return
@@ -142,6 +146,15 @@ class Supply:
                     self.held[name] = version["digest"]
                 self._note_restored(env.producers.get(version["names"][0]))
         await self._run_from_the_top(cell, env)
+
+    def _held_with(self, touched: frozenset[str]) -> set[str]:
+        """Return what the kernel has in one group with what a cell touches.
+
+        Left over from another order of things, it would be split off by the cell, and be taken for
+        something that the cell has made.
+        """
+        groups = {self.held[name] for name in touched if name in self.held}
+        return {name for name, group in self.held.items() if group in groups} - touched
 
     def _check_imports(self, cell: CodeCell) -> None:
         """Refuse a cell whose imports have done something that they would not do again."""
@@ -169,7 +182,7 @@ class Supply:
     async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
         """Run every cell above in order: what they made holds together in no other way."""
         for other in self._cells[: self._order[cell.cell_id]]:
-            runs = other.source.strip() and self._wishes.hinders(other) is None
+            runs = other.source.strip() and not other.effects and not other.frozen
             if runs and other.cell_id in self.runs:
                 self.put_files(other, env)
                 self._wishes.tell(other.cell_id, other.number, "running")
@@ -225,7 +238,10 @@ class Supply:
         """Run the cell that made a version which cannot be restored."""
         producer = env.producers[version["names"][0]]
         cell = next(each for each in self._cells if each.cell_id == producer)
-        if why := self._wishes.hinders(cell):
+        why = self._wishes.hinders(cell)
+        if cell.effects and why is None:
+            why = f"it changes things; if it is to run once more, select it: {producer} --force"
+        if why is not None:
             raise Unavailable(
                 f"it needs what {producer} made, which is not run again: {why}", version
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field, replace
 
 from rlmnb.errors import CellNotFoundError
@@ -67,7 +68,7 @@ async def _go(
         is_alive=lambda: kernel.alive,
         timeout=wishes.timeout,
     ) as channel:
-        found = await channel.ask("begin_replay", {"effects": False})
+        found = await channel.ask("begin_replay", {"effects": False, "client": os.getpid()})
         if found["soiled"]:
             raise Soiled(found["soiled"])
         versions = Versions(cells, session.place.objects)

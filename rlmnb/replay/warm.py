@@ -53,6 +53,7 @@ class Warm:
     connection_file: str
     started_at: str
     idle_seconds: float
+    memory: int | None = None
     python: str = sys.executable
 
     @property
@@ -77,6 +78,17 @@ class Warm:
         finally:
             client.stop_channels()
         return True
+
+
+_KINDS: tuple[tuple[str, Any], ...] = (
+    ("target", str),
+    ("directory", str),
+    ("pid", int),
+    ("born", str),
+    ("connection_file", str),
+    ("started_at", str),
+    ("idle_seconds", int | float),
+)
 
 
 def _born(pid: int) -> str | None:
@@ -112,9 +124,12 @@ def _record(place: Place) -> str:
 def _load(path: str) -> Warm | None:
     try:
         found = loads(read_bytes(path))
-        return Warm(**found) if isinstance(found, dict) else None
+        warm = Warm(**found) if isinstance(found, dict) else None
     except (OSError, ValueError, TypeError, RlmnbError):
         return None
+    if warm is None or not all(isinstance(getattr(warm, key), kind) for key, kind in _KINDS):
+        return None
+    return warm
 
 
 @contextlib.contextmanager
@@ -131,10 +146,16 @@ def find(place: Place) -> Warm | None:
 
 def _alive(path: str) -> Warm | None:
     warm = _load(path)
-    if warm is not None and not warm.alive:
-        _forget(path, warm)
+    if warm is None:
         return None
-    return warm
+    if warm.alive and not os.path.exists(warm.connection_file):
+        # Somebody tidied up: nobody can ever talk to it again.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(warm.pid, signal.SIGKILL)
+    elif warm.alive:
+        return warm
+    _forget(path, warm)
+    return None
 
 
 def running() -> list[Warm]:
@@ -186,14 +207,15 @@ def stop(place: Place) -> bool:
         return True
 
 
-def restart(place: Place, cwd: str) -> Warm:
+def restart(place: Place, cwd: str, *, memory: int | None = None) -> Warm:
     """End the kernel of a session, if it has one, and start another."""
     with _locked(place):
         warm = find(place)
         if warm is not None:
             _end(place, warm)
         idle = warm.idle_seconds if warm is not None else IDLE_SECONDS
-        return _start(place, cwd, start_seconds(), idle, None)
+        kept = warm.memory if warm is not None else None
+        return _start(place, cwd, start_seconds(), idle, memory or kept)
 
 
 def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | None) -> Warm:
@@ -235,6 +257,7 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
         connection_file=connection_file,
         started_at=times.now(),
         idle_seconds=idle,
+        memory=memory,
     )
     # Written before it is ready, so that it can be found and ended whatever happens to us.
     write_atomic(_record(place), json.dumps(asdict(warm)).encode())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from rlmnb.errors import (
     AmbiguousSessionError,
@@ -24,6 +22,11 @@ from rlmnb.store.layout import (
     session_place,
     sessions_root,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 _SHOWN = 10
 

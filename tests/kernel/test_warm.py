@@ -129,6 +129,66 @@ def test_a_warm_replay_leaves_what_a_new_kernel_leaves(cells, number, source):
         ]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        # A variable of a cell that is gone shares its object with one that is set anew.
+        ({"a": "l = [1]", "b": "q = l", "c": "print(l)"},
+         {"a": "l = [2]", "c": "print(l)", "d": "print('q' in dir())"}, "False\n"),
+        ({"a": "l = [1]", "b": "q = l", "c": "print(l)"},
+         {"a": "l = [2]", "d": "print('q' in dir())", "b": "q = l"}, "False\n"),
+        ({"a": "df = {'a': 1}", "b": "clean = df", "c": "clean['b'] = 2", "d": "print(clean)"},
+         {"a": "df = {'a': 5}", "d": "print('clean' in globals())"}, "False\n"),
+    ],
+)  # fmt: skip
+def test_what_cells_have_left_that_are_gone_is_not_there(before, after, shown):
+    def put(cells: dict[str, str]) -> None:
+        known = {}
+        if Path("nb.ipynb").exists():
+            known = {cell.id: cell for cell in nbformat.read("nb.ipynb", 4).cells}
+        made = [
+            {**known.get(name, nbformat.v4.new_code_cell(id=name)), "source": source}
+            for name, source in cells.items()
+        ]
+        whole = nbformat.v4.new_notebook()
+        whole.cells = [nbformat.from_dict(cell) for cell in made]
+        nbformat.write(whole, "nb.ipynb")
+
+    put(before)
+    replayed(keep_kernel=True)
+    put(after)
+    assert replayed().kernel == "warm"
+    assert texts()[list(after).index("d")] == shown
+
+
+def test_a_busy_kernel_ends_with_its_session_and_stops_when_nobody_waits():
+    write("import time\ntime.sleep(100)", "x = 1")
+    kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
+    process = start_replay("nb.ipynb")
+    assert any(not kernel.answers(0.2) for _ in polls(30))
+    process.kill()
+    process.communicate()
+    assert kernel.answers(30)
+    process = start_replay("nb.ipynb")
+    assert any(not kernel.answers(0.2) for _ in polls(30))
+    Path("nb.ipynb").unlink()
+    assert gone(kernel)
+    process.kill()
+    process.communicate()
+
+
+def test_a_strange_record_of_a_kernel_is_no_kernel(run_json):
+    write("x = 1", "print(x)")
+    place = Session.open("nb.ipynb").place
+    kernel = warm.start(place, str(Path.cwd()))
+    Path(kernel.connection_file).unlink()
+    assert run_json("kernel", "list") == []
+    assert gone(kernel)
+    Path(warm._record(place)).write_text('{"target": 1, "directory": 2, "pid": "x"}')
+    assert run_json("kernel", "list") == []
+    assert replayed().kernel == "started"
+
+
 def test_the_command_starts_looks_stops(run, run_json):
     write("x = 1")
     assert run("kernel", "status", "nb.ipynb").returncode == 1

@@ -201,8 +201,11 @@ def test_a_notebook_is_edited_cell_by_cell(tools):
         tools.NotebookEdit(**call, new_source="x")
 
 
-def test_effects_are_refused_where_they_are_not_allowed(tools):
-    tools._effects = False
+def test_effects_are_refused_where_they_are_not_allowed():
+    tools = Tools(allowed=lambda: False)
+    for sly in ("_effects", "_allowed"):
+        with pytest.raises(AttributeError):
+            setattr(tools, sly, lambda: True)
     for call in (
         lambda: tools.Bash(command="rm README.md"),
         lambda: tools.Write(file_path="README.md", content=""),
