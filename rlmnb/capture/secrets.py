@@ -138,7 +138,11 @@ def _replaced(text: str, spans: "list[Span]") -> str:
 
 
 def _essence(kind: str, secret: str) -> str:
-    """Return what of a secret is hashed: a key's own characters, however its lines are written."""
+    """Return what of a secret is hashed: the same however its place made it be written."""
+    if kind == "url-password" and "%" in secret:
+        from urllib.parse import unquote
+
+        return unquote(secret)
     if kind != "private-key":
         return secret
     import re
@@ -198,8 +202,8 @@ def _walked_dict(value: "dict[Any, Any]", searches: "Sequence[Search]") -> "dict
             # The shape in which services list their settings.
             name = said
         new = _walk(item, searches)
-        if isinstance(item, str) and isinstance(name, str) and new == item:
-            new = _named(name, item, searches)
+        if isinstance(new, str) and isinstance(name, str) and _MARK not in name:
+            new = _named(name, new, searches)
         walked[_redacted(key, searches) if isinstance(key, str) else key] = new
     return walked
 

@@ -426,6 +426,7 @@ PIECES = st.sampled_from(
         pem(lines=2),
         *TAGS,
         *("token=", '"', "\\n", "-", "Cookie: ", " ", ":", "://a:", "@b"),
+        *("Bearer ", "Basic ", "sk-", "eyJ", "password", "a1B2c3D4e5", "[", "]"),
     ]
 )
 
@@ -434,7 +435,13 @@ PIECES = st.sampled_from(
 def test_redacting_twice_is_redacting_once(text: str) -> None:
     once = redact_text(text)
     assert redact_text(once) == once
-    value = {"password": text, "lines": [text, text], text: 1}
+    value = {
+        "password": text,
+        "lines": [text, text],
+        text: 1,
+        "cookie": text,
+        "Authorization": text,
+    }
     assert redact(redact(value)) == redact(value)
 
 
@@ -486,3 +493,6 @@ def test_an_encoded_password_in_a_url_is_gone() -> None:
     text = f"https://ada:{urllib.parse.quote(password, safe='')}@example.org/x"
     assert redact_text(text).startswith("https://ada:[REDACTED:url-password:")
     assert "w0rd" not in redact_text(text)
+    marks = MARK.findall(text := redact_text(f'{text} password = "{password}"'))
+    assert marks == ["url-password", "password"]
+    assert len({found[0][-9:] for found in MARK.finditer(text)}) == 1
