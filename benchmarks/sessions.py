@@ -7,8 +7,10 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import nbformat
 import rlmnb
 from benchmarks.measure import Row, at_least_faster, at_most, side_by_side, within
 from rlmnb import Session
+from rlmnb.capture.secrets import redact_text
 from rlmnb.cli.main import main
 from rlmnb.format import cells
 from rlmnb.ids import new_cell_id
@@ -83,6 +86,7 @@ def rows() -> Iterator[Row]:
         yield from _append_rows(directory)
         yield from _query_rows(directory)
         yield _objects_row(directory)
+        yield _redact_row()
 
 
 def _append_rows(directory: str) -> Iterator[Row]:
@@ -197,3 +201,13 @@ def _objects_row(directory: str) -> Row:
 
     times = side_by_side(ours, files, rounds=5)
     return at_least_faster("store 10,000 small objects", "a file each, no fsync", times, 2)
+
+
+def _redact_row() -> Row:
+    library = Path(sysconfig.get_path("stdlib"))
+    files = sorted((library / "asyncio").glob("*.py")) + sorted((library / "email").glob("*.py"))
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
+    text = (text * (1 + (1 << 20) // len(text)))[: 1 << 20]
+    digits = re.compile("[0-9]+")
+    times = side_by_side(lambda: redact_text(text), lambda: digits.sub("0", text), rounds=15)
+    return at_most("redact 1 MB of source", "re.sub of [0-9]+", times, 15)

@@ -40,7 +40,7 @@ _OPEN = r"\\*[\"'`]?\]?\s{0,4}(?:=>|:=|=|:)\s{0,4}\\*[\"'`]?"
 class Kind:
     """One kind of secret: where to look for it and how it is written."""
 
-    __slots__ = ("_compiled", "anchors", "check", "folded", "name", "offset", "pattern")
+    __slots__ = ("_compiled", "anchors", "check", "folded", "name", "near", "offset", "pattern")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Kind:
         *,
         check: "Check | None" = None,
         folded: bool = False,
+        near: str = "",
         offset: int = 0,
     ) -> None:
         self.name = name
@@ -57,6 +58,8 @@ class Kind:
         self.pattern = pattern
         self.check = check
         self.folded = folded
+        # Words like "token" are everywhere; one of these signs must follow before it counts.
+        self.near = near
         self.offset = offset
         self._compiled: re.Pattern[str] | None = None
 
@@ -114,9 +117,8 @@ def _in_curl(text: str, match: "re.Match[str]") -> bool:
     return "curl" in line and not is_placeholder(match[1])
 
 
-def _in_netrc(text: str, match: "re.Match[str]") -> bool:
-    before = text[max(0, match.start() - 200) : match.start()]
-    return "machine " in before and "login" in before and not is_placeholder(match[1])
+def _filled_in(_: str, match: "re.Match[str]") -> bool:
+    return not is_placeholder(match[1])
 
 
 def _option(_: str, match: "re.Match[str]") -> "str | None":
@@ -190,6 +192,7 @@ KINDS = (
         rf"secret[_-]?(?:access[_-]?)?key{_OPEN}"
         r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         folded=True,
+        near="=:",
         check=_random,
     ),
     _token("google-api-key", "AIza", rf"{_WORD}{{35}}(?!{_WORD})"),
@@ -291,7 +294,8 @@ KINDS = (
         "jwt",
         "eyJ",
         rf"(?:(?<![A-Za-z0-9_-])|(?<=(?:sk|pk)\.){_ESCAPED})"
-        rf"(eyJ{_WORD}{{8,8192}}+\.{_WORD}{{8,65536}}+(?:\.{_WORD}{{6,}}+|\.(?={_WORD}|\Z)){{1,3}})",
+        rf"(eyJ{_WORD}{{8,8192}}+\.(?:eyJ{_WORD}{{8,}}+(?:\.{_WORD}*+){{0,3}}"
+        rf"|{_WORD}*+\.{_WORD}{{6,}}+(?:\.{_WORD}*+){{0,2}}))",
     ),
     Kind(
         "url-password",
@@ -318,6 +322,7 @@ KINDS = (
         "authorization",
         rf"authorization{_OPEN}(?:(?:token|digest|apikey|key|negotiate|ntlm|bot)\s{{1,4}})?"
         r"([A-Za-z0-9._~+/=-]{12,65536}+)",
+        near="=:",
         folded=True,
         check=_random,
     ),
@@ -339,9 +344,15 @@ KINDS = (
         "password",
         "-u --user --proxy-user",
         r"-(?:u|-user|-proxy-user)[\s=]{1,3}\\*[\"']?[\w.@+-]{1,100}:([^\s\"'\\]{3,300})",
+        near=":",
         check=_in_curl,
     ),
-    Kind("password", "password", r"password\s+(\S{3,300})", folded=True, check=_in_netrc),
+    Kind(
+        "password",
+        "machine",
+        r"machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9}([^\s\"'\\]{3,300})",
+        check=_filled_in,
+    ),
     Kind(
         "password",
         "-password -passwd -token -secret -api-key -access-key -secret-key -passphrase",
@@ -357,6 +368,7 @@ KINDS = (
         " master_key auth_key",
         _ASSIGNMENT,
         folded=True,
+        near="=:",
         check=_assigned,
     ),
 )

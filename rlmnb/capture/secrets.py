@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MARK = "[REDACTED:"
 _SHORTEST = 8
 _DEEPEST = 5000
+_NEAR = 40
+_HEADERS = ("authorization", "proxy-authorization", "cookie", "set-cookie")
 _SHORT_TEXT = 1 << 13
 # The signs that literals have beside letters: one look for each spares most of the others.
 _SIGNS = '_-.:/=~"'
@@ -97,7 +99,9 @@ def _spans(text: str, folded: str, kind: "Kind", anchors: "list[str]") -> "Itera
         at = haystack.find(anchor)
         while at >= 0:
             after = at + len(anchor)
-            match = kind.compiled.match(text, max(0, at + kind.offset))
+            match = None
+            if not kind.near or _follows(kind.near, haystack[after : after + _NEAR]):
+                match = kind.compiled.match(text, max(0, at + kind.offset))
             if match is not None:
                 start, end = match.span(match.lastindex or 0)
                 verdict = kind.check(text, match) if kind.check is not None else True
@@ -106,6 +110,11 @@ def _spans(text: str, folded: str, kind: "Kind", anchors: "list[str]") -> "Itera
                 # No second start inside a run that was looked at: this keeps the time linear.
                 after = max(after, end)
             at = haystack.find(anchor, after)
+
+
+def _follows(signs: str, text: str) -> bool:
+    line = text.partition("\n")[0]
+    return any(sign in line for sign in signs)
 
 
 def _touches_mark(text: str, start: int, end: int) -> bool:
@@ -129,7 +138,11 @@ def _replaced(text: str, spans: "list[Span]") -> str:
 
 
 def _essence(kind: str, secret: str) -> str:
-    """Return what of a secret is hashed: a key's own characters, however its lines are written."""
+    """Return what of a secret is hashed: the same however its place made it be written."""
+    if kind == "url-password" and "%" in secret:
+        from urllib.parse import unquote
+
+        return unquote(secret)
     if kind != "private-key":
         return secret
     import re
@@ -189,20 +202,32 @@ def _walked_dict(value: "dict[Any, Any]", searches: "Sequence[Search]") -> "dict
             # The shape in which services list their settings.
             name = said
         new = _walk(item, searches)
-        if new == item and isinstance(item, str) and isinstance(name, str) and is_credible(item):
-            kind = kind_of_name(name)
-            new = _mark(kind, item) if kind is not None else item
+        if isinstance(new, str) and isinstance(name, str) and _MARK not in name:
+            new = _named(name, new, searches)
         walked[_redacted(key, searches) if isinstance(key, str) else key] = new
     return walked
+
+
+def _named(name: str, value: str, searches: "Sequence[Search]") -> str:
+    """Return the value of a key without the secret that only the key tells of."""
+    if name.lower() in _HEADERS:
+        # As it stands in a request, where the patterns know it.
+        return _redacted(f"{name}: {value}", searches)[len(name) + 2 :]
+    if is_credible(value) and (kind := kind_of_name(name)) is not None:
+        return _mark(kind, value)
+    return value
 
 
 def _walked_lines(value: "Sequence[Any]", searches: "Sequence[Search]") -> "list[str] | None":
     """Return a list of lines without the secrets that reach over several, None if none does."""
     if not searches or len(value) < 2 or not all(isinstance(line, str) for line in value):
         return None
-    ended = any(line.endswith("\n") for line in value[:-1])
-    text = ("" if ended else "\n").join(value)
+    ended = all(line.endswith("\n") for line in value[:-1])
+    between = "" if ended else "\n"
+    text = between.join(value)
     if "-----BEGIN" not in text and "private" not in text.lower():
         return None
     redacted = _redacted(text, searches)
-    return None if redacted == text else redacted.splitlines(keepends=ended)
+    if redacted == between.join(_redacted(line, searches) for line in value):
+        return None
+    return redacted.splitlines(keepends=ended)

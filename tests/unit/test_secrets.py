@@ -279,6 +279,40 @@ def test_values_are_judged_by_their_keys() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "around"),
+    [
+        ("Authorization", "Token {}"),
+        ("authorization", "Bearer {}"),
+        ("Cookie", "theme=dark; sessionid={}; lang=en"),
+        ("set-cookie", "sid={}; Path=/"),
+    ],
+)
+def test_headers_kept_as_keys_are_read_like_headers(key: str, around: str) -> None:
+    secret = chance("header", LETTERS, 32)
+    redacted = redact({"headers": {key: around.format(secret)}})["headers"][key]
+    assert MARK.sub("{}", redacted) == around
+
+
+def test_a_token_without_its_signature_is_gone() -> None:
+    head, body, _ = planted("jwt").split(".")
+    assert MARK.fullmatch(redact_text(f"{head}.{body}"))
+    assert leaves_nothing(body, redact_text(f"{head}.{body}..."))
+
+
+def test_lists_keep_their_length_unless_a_secret_reaches_over_several_lines() -> None:
+    secret = planted("github-token")
+    redacted = redact(["a\n", "b", f"private {secret}", "two\nlines"])
+    assert [len(redacted), redacted[:2], redacted[3]] == [4, ["a\n", "b"], "two\nlines"]
+
+
+def test_small_letters_stand_where_the_capitals_stood() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    text = every + planted("github-token") + ' password="' + STRONG + '"'
+    assert redact_text(text).startswith(every + "[REDACTED:")
+    assert leaves_nothing(STRONG, redact_text(text))
+
+
+@pytest.mark.parametrize(
     "value",
     [
         {"token": "next_page_2", "password": "changeme", "api_key": "YOUR_API_KEY"},
@@ -392,6 +426,7 @@ PIECES = st.sampled_from(
         pem(lines=2),
         *TAGS,
         *("token=", '"', "\\n", "-", "Cookie: ", " ", ":", "://a:", "@b"),
+        *("Bearer ", "Basic ", "sk-", "eyJ", "password", "a1B2c3D4e5", "[", "]"),
     ]
 )
 
@@ -400,7 +435,13 @@ PIECES = st.sampled_from(
 def test_redacting_twice_is_redacting_once(text: str) -> None:
     once = redact_text(text)
     assert redact_text(once) == once
-    value = {"password": text, "lines": [text, text], text: 1}
+    value = {
+        "password": text,
+        "lines": [text, text],
+        text: 1,
+        "cookie": text,
+        "Authorization": text,
+    }
     assert redact(redact(value)) == redact(value)
 
 
@@ -452,3 +493,6 @@ def test_an_encoded_password_in_a_url_is_gone() -> None:
     text = f"https://ada:{urllib.parse.quote(password, safe='')}@example.org/x"
     assert redact_text(text).startswith("https://ada:[REDACTED:url-password:")
     assert "w0rd" not in redact_text(text)
+    marks = MARK.findall(text := redact_text(f'{text} password = "{password}"'))
+    assert marks == ["url-password", "password"]
+    assert len({found[0][-9:] for found in MARK.finditer(text)}) == 1
