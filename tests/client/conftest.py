@@ -1,0 +1,30 @@
+"""A project to work in, and a session with every kind of tool call, run once for a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.client.recording import Recorded, record
+from tests.client.running import client_binary
+from tests.client.scenario import FLAGS, SETTINGS, make_project, tools_script
+
+
+@pytest.fixture(scope="session", autouse=True)
+def client() -> Path:
+    """Say what is missing before the first test starts it."""
+    binary = client_binary()
+    assert binary.exists(), f"{binary}: no Claude Code client there; run: make test-client"
+    return binary
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    project = make_project(tmp_path_factory.mktemp("tools") / "project")
+    return record(tools_script(project), "use them", project, settings=SETTINGS, flags=FLAGS)
