@@ -96,10 +96,14 @@ class Request:
 
     @property
     def results(self) -> tuple[Mapping[str, Any], ...]:
-        """The tool results in the last message, as the model would see them."""
-        messages = self.body.get("messages") or [{}]
+        """The tool results since the model's last answer; a client may add remarks after them."""
+        messages = self.body.get("messages", ())
+        answered = [n for n, message in enumerate(messages, 1) if message["role"] == "assistant"]
         return tuple(
-            part for part in _parts(messages[-1].get("content")) if part["type"] == "tool_result"
+            part
+            for message in messages[max(answered, default=0) :]
+            for part in _parts(message["content"])
+            if part["type"] == "tool_result"
         )
 
     def _said(self) -> list[str]:

@@ -147,6 +147,17 @@ def test_a_callable_sees_the_request_and_its_tool_results() -> None:
         assert text_of(ask(api, HELLO, {"role": "user", "content": [result]})) == "hello 42"
 
 
+def test_results_are_those_since_the_last_answer() -> None:
+    def result(id: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id}]}
+
+    answer = {"role": "assistant", "content": "ok"}
+    remark = {"role": "system", "content": "go on"}
+    body = {"messages": [HELLO, answer, result("old"), answer, result("new"), remark]}
+    request = Request("POST", "/v1/messages", body)
+    assert [part["tool_use_id"] for part in request.results] == ["new"]
+
+
 def test_each_conversation_gets_its_own_script() -> None:
     summary = {"role": "user", "content": "write a summary"}
     helper = {"role": "user", "content": [{"type": "text", "text": "HELPER: look"}]}
