@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.client.recording import Recorded, record
-from tests.client.running import client_binary
+from tests.client.running import CLIENT
 from tests.client.scenario import FLAGS, SETTINGS, make_project, tools_script
 
 
 @pytest.fixture(scope="session", autouse=True)
-def client() -> Path:
+def client() -> None:
     """Say what is missing before the first test starts it."""
-    binary = client_binary()
-    assert binary.exists(), f"{binary}: no Claude Code client there; run: make test-client"
-    return binary
+    assert CLIENT.exists(), f"{CLIENT}: no Claude Code client there; run: make test-client"
 
 
 @pytest.fixture

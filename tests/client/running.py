@@ -16,6 +16,8 @@ from rlmnb.testing.messages_api import Request, Script, scripted_api
 
 REPOSITORY = Path(__file__).parents[2]
 INSTALLED = REPOSITORY / "build" / "claude" / "node_modules" / ".bin" / "claude"
+# Made absolute here, because each test runs in a directory of its own.
+CLIENT = Path(os.environ.get("CLAUDE_CODE_BINARY") or INSTALLED).absolute()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,6 @@ class ClientRun:
         return {part["tool_use_id"]: part for part in parts}
 
 
-def client_binary() -> Path:
-    return Path(os.environ.get("CLAUDE_CODE_BINARY") or INSTALLED).absolute()
-
-
 def home_of(project: Path) -> Path:
     """The private HOME of whoever works in a project: its sessions are resumed from there."""
     return project.parent / "home"
@@ -71,7 +69,7 @@ def run_client(
 ) -> ClientRun:
     """Run `claude -p` in a project, with the hooks of a plugin directory or of settings."""
     session = resume or str(uuid.uuid4())
-    command = [str(client_binary()), "-p", "--output-format", "json", *flags]
+    command = [str(CLIENT), "-p", "--output-format", "json", *flags]
     command += ["--resume" if resume else "--session-id", session]
     command += ["--plugin-dir", str(plugin_dir)] if plugin_dir else []
     command += ["--settings", json.dumps(settings)] if settings else []

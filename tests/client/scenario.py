@@ -93,9 +93,10 @@ def two_helpers_script(project: Path) -> Callable[[Request], Turn]:
     )
 
 
-def ask_helper(id: str, prompt: str, **arguments: Any) -> Call:
+def ask_helper(id: str, prompt: str, *, background: bool = False) -> Call:
+    """Return the call that begins a sub-agent; versions differ in whether they wait untold."""
     task = {"description": "look", "subagent_type": "general-purpose", "prompt": prompt}
-    return _call(id, "Agent", **task, **arguments)
+    return _call(id, "Agent", **task, run_in_background=background)
 
 
 def _call(id: str, name: str, **arguments: Any) -> Call:

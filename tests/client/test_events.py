@@ -32,6 +32,7 @@ FIELDS = {
     "UserPromptSubmit": TURN | {"prompt"},
     "MessageDisplay": {"prompt_id", "turn_id", "message_id", "index", "final", "delta"},
     "PreToolUse": CALL,
+    "PermissionRequest": TURN | {"tool_name", "tool_input"},
     "PostToolUse": CALL | {"tool_response", "duration_ms"},
     "PostToolUseFailure": CALL | {"error", "is_interrupt", "duration_ms"},
     "PostToolBatch": TURN | {"tool_calls"},
@@ -160,12 +161,14 @@ def test_a_batch_holds_the_very_text_that_the_model_was_told(tools: Recorded) ->
         assert told(tools, call) == sent[call]["content"], call
 
 
-def test_a_file_read_again_unchanged_comes_without_its_content(project: Path) -> None:
+def test_a_file_read_again_may_come_without_its_content(project: Path) -> None:
     read = Call("Read", {"file_path": str(project / "data.txt")})
     recorded = record([read, read, "Done."], "read twice", project)
     first, second = (event.payload["tool_response"] for event in recorded.named("PostToolUse"))
-    assert (first["type"], second["type"]) == ("text", "file_unchanged")
-    assert "content" not in second["file"]
+    assert first["type"] == "text"
+    # Version 2.1.197 spares itself the content, 2.1.325 does not.
+    assert second["type"] in {"text", "file_unchanged"}
+    assert ("content" in second["file"]) is (second["type"] == "text")
 
 
 def test_a_long_output_is_cut_and_kept_in_a_file(project: Path) -> None:
@@ -224,7 +227,7 @@ def test_a_sub_agent_in_the_background_outlives_the_turn_and_reports_as_a_prompt
     read = Call("Read", {"file_path": str(project / "data.txt")}, id="toolu_helper_read")
     script = routed(
         {"<task-notification>": ["Noted."], "HELPER:": [read, Reply(["Alpha."], delay=1)]},
-        otherwise=[ask_helper("agent", "HELPER: look", run_in_background=True), "Sent."],
+        otherwise=[ask_helper("agent", "HELPER: look", background=True), "Sent."],
     )
     recorded = record(script, "delegate", project)
     helper = recorded.only("SubagentStart")["agent_id"]
@@ -316,12 +319,16 @@ def test_an_overloaded_service_is_asked_again_and_no_event_tells_of_it(project: 
     assert recorded.order(SHOWN) == ["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
 
 
-def test_a_turn_that_the_service_refuses_ends_in_a_failure(project: Path) -> None:
-    recorded = record([Failure(400, "no such thing")], "hello", project)
+def test_a_turn_that_the_service_refuses_has_no_stop(project: Path) -> None:
+    recorded = record(lambda _: Failure(400, "no such thing"), "hello", project)
     assert recorded.run.code == 1
     assert_fields(recorded)
-    assert recorded.order(SHOWN)[-2:] == ["StopFailure", "SessionEnd"]
-    assert "no such thing" in recorded.only("StopFailure")["last_assistant_message"]
+    order = recorded.order(SHOWN)
+    assert order[-1] == "SessionEnd"
+    assert "Stop" not in order
+    # Version 2.1.325 starts the hooks of this event and ends before they have done anything.
+    for event in recorded.named("StopFailure"):
+        assert "no such thing" in event.payload["last_assistant_message"]
 
 
 def test_what_the_client_keeps_is_in_the_private_home(project: Path) -> None:
