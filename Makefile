@@ -9,7 +9,7 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit kernel oracle test-oracle wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle test-client wheel bench schema lock clean
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -49,6 +49,29 @@ oracle: $(VENV)/.compiled
 
 test-oracle: $(VENV)/.compiled
 	RLMNB_ORACLE=500 $(BIN)/pytest -q -n auto tests/oracle
+
+# The real client with a scripted model: `make test-client CLAUDE_CODE=latest` tries another version,
+# and CLAUDE_CODE_BINARY names one that is installed already.
+CLAUDE_CODE := 2.1.197
+CLIENT := $(if $(CLAUDE_CODE_BINARY),,build/claude/.$(CLAUDE_CODE))
+
+test-client: $(VENV)/.compiled $(CLIENT)
+	$(BIN)/pytest -n auto --dist loadfile tests/client
+
+build/claude/.$(CLAUDE_CODE):
+	@if ! command -v npm >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -qq --yes --no-install-recommends nodejs npm >/dev/null; \
+	  else \
+	    echo "make test-client needs npm: install Node.js 18 or later," \
+	      "or set CLAUDE_CODE_BINARY to a Claude Code client" >&2; exit 1; \
+	  fi; \
+	fi
+	rm -rf build/claude
+	mkdir -p build/claude
+	npm install --prefix build/claude --no-save --no-package-lock --no-audit --no-fund --loglevel error \
+	  @anthropic-ai/claude-code@$(CLAUDE_CODE)
+	touch $@
 
 # What users get is the wheel, so the wheel is what is tested here.
 wheel: $(VENV)/.ready

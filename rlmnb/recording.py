@@ -9,7 +9,8 @@ import time
 
 from rlmnb.capture import calls
 from rlmnb.capture.progress import Progress
-from rlmnb.errors import InvalidCellError, LockTimeoutError
+from rlmnb.capture.results import shown
+from rlmnb.errors import InvalidCellError, LockTimeoutError, RlmnbError
 from rlmnb.files import Lock
 from rlmnb.format import times
 from rlmnb.store import append as appending
@@ -396,9 +397,9 @@ class Recording:
                 continue
             if name not in known and not self._in_journal(name):
                 self._event.payload = {**whole, **call}
+                # A call that told of neither success nor failure was refused, and never ran.
                 answer = call.get("tool_response")
-                refused = isinstance(answer, str) and "<tool_use_error>" in answer
-                self._call_done(None if refused else answer, answer if refused else None)
+                self._call_done(None, shown("", answer) or "the call was refused")
             if isinstance(known.get(name), str):
                 order.append(known[name])
         self._event.payload = whole
@@ -426,9 +427,34 @@ class Recording:
 
     def _parent(self) -> "str | None":
         agent = self._event.text("agent_id")
-        found = self._progress.table("agents").get(agent) if agent else None
-        parent = found.get("parent") if isinstance(found, dict) else None
+        if not agent:
+            return None
+        known = self._progress.table("agents").setdefault(agent, {})
+        if not isinstance(known, dict):
+            return None
+        if not known.get("told"):
+            # Who asked for it stands beside its transcript, from its first call on.
+            told = self._told_parent(agent)
+            if told is not None:
+                known |= {"parent": told, "told": True}
+        parent = known.get("parent")
         return parent if isinstance(parent, str) else None
+
+    def _told_parent(self, agent: str) -> "str | None":
+        from rlmnb.files import read_bytes
+        from rlmnb.jsontext import loads
+
+        path = self._event.text("transcript_path")
+        if not path or not os.path.isabs(path) or "/" in agent or "\0" in agent + path:
+            return None
+        name = os.path.join(path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.meta.json")
+        try:
+            meta = loads(read_bytes(name))
+        except (OSError, ValueError, RlmnbError):
+            return None
+        call = meta.get("toolUseId") if isinstance(meta, dict) else None
+        found = self._progress.table("calls").get(call) if isinstance(call, str) else None
+        return found if isinstance(found, str) else None
 
     def _agent_start(self) -> None:
         agent = self._event.text("agent_id")

@@ -35,6 +35,8 @@ def _read(response: "Mapping[str, Any]") -> "str | None":
         return None
     if isinstance(content := file.get("content"), str):
         return content
+    if response.get("type") == "file_unchanged":
+        return f"{_text(file.get('filePath'))} is as it was when it was last read"
     if response.get("type") == "image":
         return f"{_text(file.get('type')) or 'image'} of {file.get('originalSize')} bytes"
     return None
