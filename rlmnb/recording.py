@@ -8,6 +8,7 @@ import os
 import time
 
 from rlmnb.capture import calls
+from rlmnb.capture.privacy import ignored
 from rlmnb.capture.progress import Progress
 from rlmnb.capture.results import shown
 from rlmnb.errors import InvalidCellError, LockTimeoutError, RlmnbError
@@ -298,6 +299,8 @@ class Recording:
         status: "str | None" = None,
     ) -> "dict[str, Any]":
         reads, writes = calls.paths_of(tool, args, self._cwd)
+        if any(ignored(path, self._cwd) for path in (*reads, *writes)):
+            return self._withheld(tool, [*reads, *writes], failed=error is not None)
         if self._together:  # what files were then, only the answer can tell
             read, written = calls.versions_told(tool, reads, writes, response)
         else:
@@ -327,6 +330,19 @@ class Recording:
             cell["parent_id"] = parent
             cell["metadata"] = {"depth": 1, "agent_id": self._event.text("agent_id")}
         return {key: value for key, value in cell.items() if value is not None}
+
+    def _withheld(self, tool: str, paths: "list[str]", *, failed: bool) -> "dict[str, Any]":
+        """Return a cell that says there was a call, and nothing of what it read or wrote."""
+        names = [os.path.relpath(path, self._cwd) for path in paths if ignored(path, self._cwd)]
+        cell: dict[str, Any] = {
+            "source": f"tools.call({tool!r}, withheld={names!r})",
+            "type": "tool",
+            "operation": tool,
+            "origin": self._event.agent,
+            "output": "not recorded: the file is among those to be ignored\n",
+            "tool_use_id": self._event.text("tool_use_id"),
+        }
+        return {**cell, "error": "it failed"} if failed else cell
 
     def _whole(self, response: "Any") -> "Any":
         """Return an answer with what the client has put into a file of its own, if it did."""

@@ -472,6 +472,45 @@ def test_installing_keeps_what_others_put_there(run, run_json, monkeypatch, tmp_
     assert path.read_text() == "{ not json"
 
 
+def test_nothing_of_an_ignored_file_is_kept(feed):
+    cwd = str(Path.cwd())
+    Path(".rlmnbignore").write_text("*.env\n")
+    Path("prod.env").write_text("the contents")
+    call = {"file_path": f"{cwd}/prod.env"}
+    answer = {"type": "text", "file": {"content": "the contents"}}
+    feed(payload("PreToolUse.Read", tool_use_id="a", tool_input=call, cwd=cwd))
+    feed(
+        payload("PostToolUse.Read", tool_use_id="a", tool_input=call, tool_response=answer, cwd=cwd)
+    )
+    wrote = {**call, "content": "the contents"}
+    feed(payload("PostToolUse.Write", tool_use_id="b", tool_input=wrote, cwd=cwd))
+    read, write = cells()
+    assert read.source == "tools.call('Read', withheld=['prod.env'])"
+    assert write.record.input.args is None
+    for path in Path(os.environ["RLMNB_HOME"]).rglob("*"):
+        assert path.is_dir() or b"the contents" not in path.read_bytes()
+
+
+def test_no_secret_is_anywhere_under_the_root(feed):
+    secrets = [
+        "ghp" + "_" + "a1B2c3D4e5" * 3 + "F6g7H8",
+        "AKIA" + "Z7QX" * 4,
+        "sk-ant-" + "api03-" + "x9Y8z7W6v5" * 5,
+        "xoxb-" + "123456789012-" + "aBcDeFgHiJkLmNoPqRsTuVwX",
+    ]
+    for number, secret in enumerate(secrets):
+        command = {"command": f"curl -H 'Authorization: Bearer {secret}' https://x", "n": number}
+        answer = {"stdout": f"token={secret}\n" * 2000, "stderr": ""}
+        feed(payload("PreToolUse.Bash", tool_use_id=f"s{number}", tool_input=command))
+        done = {"tool_use_id": f"s{number}", "tool_input": command, "tool_response": answer}
+        feed(payload("PostToolUse.Bash", **done))
+        feed(payload("UserPromptSubmit", prompt=f"use {secret}", prompt_id=str(number)))
+    assert len(cells()) == 2 * len(secrets)
+    for path in Path(os.environ["RLMNB_HOME"]).rglob("*"):
+        data = b"" if path.is_dir() else path.read_bytes()
+        assert not [secret for secret in secrets if secret.encode() in data], path
+
+
 def test_the_status_line(feed, run):
     feed(payload("PostToolUse.Read"))
     shown = run("statusline", input=json.dumps({"session_id": SESSION}))
