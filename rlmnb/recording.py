@@ -208,13 +208,21 @@ class Recording:
         """Take in from a transcript what each model has used since it was last read."""
         if not path or not os.path.isabs(path):
             return
+        from rlmnb.capture.secrets import redact
         from rlmnb.capture.usage import usage_since
 
         totals = self._progress.table("totals")
-        used = usage_since(self._progress, path, lambda: time.perf_counter() > self._deadline)
+        used, reasons = usage_since(
+            self._progress, path, lambda: time.perf_counter() > self._deadline
+        )
+        known = self._progress.table("calls")
+        for call, reason in redact(reasons).items():
+            if isinstance(known.get(call), str):
+                record = {"trace": {"rationale": reason}}
+                self._write({"op": "update", "cell_id": known[call], "record": record})
         for model, amounts in used.items():
-            known = totals.get(model)
-            total = known if isinstance(known, dict) else {}
+            counted = totals.get(model)
+            total = counted if isinstance(counted, dict) else {}
             below = {"subagent_tokens": amounts["tokens"]} if subagent else {}
             for key, amount in {**amounts, **below}.items():
                 total[key] = total.get(key, 0) + amount

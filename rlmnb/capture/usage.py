@@ -3,6 +3,8 @@
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
 
+_LONGEST_REASON = 1000
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
 
 def usage_since(
     progress: "Progress", path: str, deadline: "Any" = None
-) -> "dict[str, dict[str, int]]":
+) -> "tuple[dict[str, dict[str, int]], dict[str, str]]":
     """Return what each model has used since a transcript was last read, and remember how far.
+
+    With it comes what was said before each call, by the call's id: why it was made.
 
     `message.usage` stands in every record of one message, so a message is counted by its id; the
     last record of it has the final numbers, and what was counted before is taken off.
@@ -21,17 +25,37 @@ def usage_since(
     bookmarks = progress.table("bookmarks")
     counted = progress.table("messages")
     found: dict[str, dict[str, int]] = {}
+    reasons: dict[str, str] = {}
+    said = ""
     try:
         reader = Reader(path, bookmarks.get(path))
     except (OSError, RlmnbError):
-        return {}  # gone, or no file of the kind that a transcript is
+        return {}, {}  # gone, or no file of the kind that a transcript is
     with reader:
         for record in reader:
             _count(record, counted, found)
+            said = _listen(record, said, reasons)
             if deadline is not None and deadline():
                 break
         bookmarks[path] = reader.bookmark
-    return found
+    return found, reasons
+
+
+def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> str:
+    """Note what was said before each call of a record; return what was said last."""
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if record.get("type") == "user" and isinstance(content, str):
+        return ""  # a new turn
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "text" and isinstance(block.get("text"), str):
+            if record.get("type") == "assistant":
+                said = block["text"]
+        elif block.get("type") == "tool_use" and isinstance(block.get("id"), str) and said:
+            reasons[block["id"]] = said[:_LONGEST_REASON]
+    return said
 
 
 def _count(

@@ -216,6 +216,20 @@ def test_usage_is_counted_once_for_each_message(feed):
     assert budget.by_model["small"].cost_usd is None
 
 
+def test_what_was_said_before_a_call_is_why_it_was_made(feed):
+    path = Path.cwd() / "transcript.jsonl"
+    said = {"type": "text", "text": "I look at the readme first."}
+    call = {"type": "tool_use", "id": payload("PostToolUse.Read")["tool_use_id"], "name": "Read"}
+    message = {"role": "assistant", "content": [said, call]}
+    path.write_text(json.dumps({"type": "assistant", "message": message}) + "\n")
+    feed(payload("UserPromptSubmit"))
+    feed(payload("PostToolUse.Read"))
+    feed(payload("Stop", transcript_path=str(path)))
+    trace = cells()[1].record.trace
+    assert trace.rationale == "I look at the readme first."
+    assert trace.goal == "SCENARIO:tools go"
+
+
 @pytest.mark.parametrize("kind", ["missing", "fifo", "link", "directory"])
 def test_a_strange_transcript_harms_nothing(kind, feed, tmp_path):
     path = tmp_path / "strange"
