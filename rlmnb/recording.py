@@ -101,7 +101,7 @@ class Recording:
     @property
     def _cwd(self) -> str:
         cwd = self._event.text("cwd")
-        return cwd if cwd and os.path.isabs(cwd) else os.getcwd()
+        return cwd if cwd and calls.is_path(cwd) and os.path.isabs(cwd) else os.getcwd()
 
     # writing
 
@@ -206,7 +206,7 @@ class Recording:
 
     def _usage(self, path: "str | None", *, subagent: bool = False) -> None:
         """Take in from a transcript what each model has used since it was last read."""
-        if not path or not os.path.isabs(path):
+        if not path or not calls.is_path(path) or not os.path.isabs(path):
             return
         from rlmnb.capture.secrets import redact
         from rlmnb.capture.usage import usage_since
@@ -355,12 +355,12 @@ class Recording:
     def _whole(self, response: "Any") -> "Any":
         """Return an answer with what the client has put into a file of its own, if it did."""
         path = response.get("persistedOutputPath") if isinstance(response, dict) else None
-        if not isinstance(path, str):
+        if not calls.is_path(path) or not self._is_the_clients(str(path)):
             return response
         from rlmnb.files import open_regular, read_at
 
         try:
-            descriptor = open_regular(path)
+            descriptor = open_regular(str(path))
             try:
                 data = read_at(descriptor, 0, calls.LARGEST_FILE)
             finally:
@@ -370,6 +370,15 @@ class Recording:
         from rlmnb.capture.secrets import redact_text
 
         return {**response, "stdout": redact_text(data.decode("utf-8", "replace"))}
+
+    def _is_the_clients(self, path: str) -> bool:
+        """Tell whether a file stands where the client keeps its own, and not just anywhere."""
+        told = self._event.text("transcript_path")
+        places = [os.environ.get("TMPDIR") or "/tmp"]  # noqa: S108 - only read from
+        if told and calls.is_path(told) and os.path.isabs(told):
+            places.append(os.path.dirname(told))
+        real = os.path.realpath(path)
+        return any(real.startswith(os.path.realpath(each) + os.sep) for each in places)
 
     def _edges(self, paths: "list[str]") -> "list[dict[str, str]]":
         """Return the cells that wrote these files last."""
@@ -469,9 +478,11 @@ class Recording:
         from rlmnb.jsontext import loads
 
         path = self._event.text("transcript_path")
-        if not path or not os.path.isabs(path) or "/" in agent or "\0" in agent + path:
+        if not calls.is_path(path) or not calls.is_path(agent) or "/" in agent:
             return None
-        name = os.path.join(path.removesuffix(".jsonl"), "subagents", f"agent-{agent}.meta.json")
+        name = os.path.join(
+            str(path).removesuffix(".jsonl"), "subagents", f"agent-{agent}.meta.json"
+        )
         try:
             meta = loads(read_bytes(name))
         except (OSError, ValueError, RlmnbError):

@@ -117,8 +117,19 @@ def paths_of(tool: str, args: "Mapping[str, Any]", cwd: str) -> "tuple[list[str]
     return [], []
 
 
-def _path(value: "Any", cwd: str) -> "str | None":
+def is_path(value: "Any") -> bool:
+    """Tell whether a value can be the name of a file here."""
     if not isinstance(value, str) or not value or "\0" in value or len(value) > _LONGEST_PATH:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _path(value: "Any", cwd: str) -> "str | None":
+    if not is_path(value):
         return None
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(value)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -367,7 +368,7 @@ def test_going_back_in_time_restores_and_runs_nothing(run_json):
     assert texts()[5] == "GONE\n"
 
 
-@pytest.mark.parametrize("name", ["a data analysis", "classes and functions", "arrays and views"])
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
     sources = NOTEBOOKS[name]
     write(*sources)
@@ -375,7 +376,7 @@ def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
     after: list[str] = []
     for number in range(len(sources)):
         restore_at(Session.open("nb.ipynb"), number + 1)
-        after.append(ask(PROBE))
+        after.append(without_places(ask(PROBE)))
     warm.stop(Session.open("nb.ipynb").place)
     kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
     client = kernel.client()
@@ -383,8 +384,13 @@ def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
     client.wait_for_ready(timeout=20)
     for number, source in enumerate(sources):
         client.execute_interactive(source, timeout=60, output_hook=lambda _: None)
-        assert after[number] == ask(PROBE), number
+        assert after[number] == without_places(ask(PROBE)), number
     client.stop_channels()
+
+
+def without_places(text: str) -> str:
+    """Return a text without where objects are in memory, which no two runs have in common."""
+    return re.sub(r"0x[0-9a-fA-F]+", "0x0", text)
 
 
 def ask(expression: str) -> str:
