@@ -183,7 +183,7 @@ class Recording:
         goal = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
         self._progress.keep("goal", goal[:_LONGEST_GOAL])
         quoted = "\n".join(f"> {line}" if line else ">" for line in prompt.splitlines())
-        cell = {"cell_type": "markdown", "source": f"**Prompt**\n\n{quoted}"}
+        cell = {"cell_type": "markdown", "source": quoted}
         record = {"type": "prompt", "created_at": times.now()}
         if prompt_id := self._event.text("prompt_id"):
             if self._progress.text("prompt_id") == prompt_id:

@@ -17,6 +17,8 @@ from rlmnb.store.layout import Place, sessions_root
 from rlmnb.views import Cell, text_of
 
 _STORY = ("markdown", "raw")
+# In a terminal, as many cells of a chain as a person reads.
+_NEAREST = 40
 
 
 def opened(args: Namespace) -> Session:
@@ -310,6 +312,10 @@ def show_chain(args: Namespace) -> int:
         text.note(f"{cell.cell_id} {'feeds no cell' if args.reverse else 'depends on no cell'}")
         return 0
     known = {cell.cell_id: cell, **{each.cell_id: each for each, _ in chain}}
+    more = len(chain) - _NEAREST if sys.stdout.isatty() else 0
+    if more > 0:
+        near = {each.cell_id for each, _ in sorted(chain, key=lambda pair: pair[1])[:_NEAREST]}
+        chain = [pair for pair in chain if pair[0].cell_id in near]
     text.table(
         ("#", "cell", "status", "away", "because of", "source"),
         [
@@ -325,6 +331,8 @@ def show_chain(args: Namespace) -> int:
         ],
         grow="source",
     )
+    if more > 0:
+        text.note(f"and {more} further away; all of them: --json, or in a pipe")
     return 0
 
 

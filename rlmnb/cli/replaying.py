@@ -21,6 +21,8 @@ from rlmnb.session import Session
 from rlmnb.views import same_file
 
 _SHOWN = 50
+# With what stands before it, a line of eighty characters.
+_TITLE = 56
 
 
 def status(args: Namespace) -> int:
@@ -43,7 +45,7 @@ def _tell_stale(session: Session, stale: list[Planned]) -> None:
     for planned in stale[:_SHOWN]:
         cell = session.cell(planned.cell_id)
         head = f"{cell.number:>4}  {cell.cell_id}  "
-        text.say(text.painted(head, "stale"), cell.entry["title"][:60])
+        text.say(text.painted(head, "stale"), cell.entry["title"][:_TITLE])
         for cause in planned.causes:
             text.say("      because ", cause)
         if planned.hindered:
@@ -158,7 +160,7 @@ def _tell_report(session: Session, report: Report) -> None:
         word = "failed" if cell_id in report.failed else "ran"
         style = "failed" if word == "failed" else "fresh"
         text.say(text.painted(f"{word:<7}", style), f"{cell.number:>4}  {cell_id}  ",
-                 cell.entry["title"][:60])  # fmt: skip
+                 cell.entry["title"][:_TITLE])  # fmt: skip
         for cause in report.causes.get(cell_id, ["what a later cell needs cannot be stored"]):
             text.say("        because ", cause)
         if cell_id in report.errors:
@@ -230,7 +232,7 @@ def invalidate(args: Namespace) -> int:
         return 0
     word = "valid again" if args.undo else "no longer valid"
     for cell_id in changed:
-        text.say(f"{cell_id}  {word}  ", session.cell(cell_id).entry["title"][:60])
+        text.say(f"{cell_id}  {word}  ", session.cell(cell_id).entry["title"][: _TITLE - 10])
     if not changed:
         state = "is marked" if args.undo else "is finished, so there is nothing to mark"
         text.note(f"no cell that {asked} names {state}")
