@@ -59,6 +59,8 @@ def run_doctor(args: Namespace) -> int:
     """Look for what went wrong while nobody could be told; `--fix` repairs it."""
     if args.hooks:
         return _tell_hooks(args)
+    if args.kernel:
+        return _try_kernel(args)
     root = sessions_root()
     places = None if args.session is None else [sessions.find(args.session)]
     report = []
@@ -288,3 +290,39 @@ def _tell_hooks(args: Namespace) -> int:
     else:
         tell_figures()
     return 1 if figures["failures"] else 0
+
+
+def _try_kernel(args: Namespace) -> int:
+    """Start a kernel for a notebook of one cell, as a replay would."""
+    import tempfile
+
+    from rlmnb.replay.run import replay
+    from rlmnb.session import Session
+
+    # A kernel that is still ending may write a last time.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        path = os.path.join(directory, "trial.ipynb")
+        session = Session.open(_trial(path))
+        try:
+            report = replay(session)
+        except RlmnbError as error:
+            if args.json:
+                text.print_json({"ok": False, "python": sys.executable, "error": error.message})
+            else:
+                text.say(text.painted("failed", "failed"), f"  {sys.executable}: {error.message}")
+                text.note(f"  {error.hint}")
+            return 1
+    if args.json:
+        text.print_json({"ok": True, "python": sys.executable, "seconds": report.seconds})
+    else:
+        seconds = f"{report.seconds:.2f} s"
+        text.say(text.painted("ok", "ok"), f"  {sys.executable} ran a cell in {seconds}")
+    return 0
+
+
+def _trial(path: str) -> str:
+    import nbformat
+
+    cells = [nbformat.v4.new_code_cell("print(1 + 1)")]  # type: ignore[no-untyped-call]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)  # type: ignore[no-untyped-call]
+    return path

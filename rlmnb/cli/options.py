@@ -444,6 +444,11 @@ def _add_keeping(commands: _Commands) -> None:
     parser.add_argument(
         "--hooks", action="store_true", help="how long hooks have taken, and what went wrong"
     )
+    parser.add_argument(
+        "--kernel",
+        action="store_true",
+        help="start a kernel, run a cell in it, and say how it went",
+    )
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

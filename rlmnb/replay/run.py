@@ -72,9 +72,11 @@ def _replay(session: Session, asked: Wishes) -> Report:
     kernel = warm.find(session.place)
     if kernel is not None and asked.memory not in (None, kernel.memory):
         kernel = warm.restart(session.place, working_directory(session), memory=asked.memory)
-    if kernel is None and asked.keep_kernel:
-        kernel = warm.start(session.place, working_directory(session), memory=asked.memory)
-        report.kernel = "started, stays warm"
+    if asked.keep_kernel:
+        ensured = warm.ensure(session.place, working_directory(session), memory=asked.memory)
+        if kernel is None or ensured.pid != kernel.pid:
+            report.kernel = "started, stays warm"
+        kernel = ensured
     try:
         _go(session, cells, report, asked, (start, files, frozenset(stale)), kernel)
     except Soiled as why:

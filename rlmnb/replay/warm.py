@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from queue import Empty
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -70,10 +71,10 @@ class Warm:
     def answers(self, timeout: float) -> bool:
         """Tell whether the kernel is well: it answers, and is not busy with a cell."""
         client = self.client()
-        client.start_channels(stdin=False, control=False)
+        client.start_channels(iopub=False, stdin=False, hb=False, control=False)
         try:
-            client.wait_for_ready(timeout=timeout)
-        except RuntimeError:
+            client.kernel_info(reply=True, timeout=timeout)
+        except (Empty, TimeoutError, RuntimeError):
             return False
         finally:
             client.stop_channels()
@@ -186,15 +187,18 @@ def start(
         return warm or _start(place, cwd, timeout or start_seconds(), idle, memory)
 
 
-def ensure(place: Place, cwd: str) -> Warm:
-    """Return a kernel that answers, for a caller who cannot wait long; a hung one is replaced."""
+def ensure(place: Place, cwd: str, *, memory: int | None = None) -> Warm:
+    """Return a kernel that answers, for a caller who cannot wait long; a hung one is replaced.
+
+    Only for whoever owns the session: to another, a kernel that runs a long cell looks hung.
+    """
     with _locked(place):
         warm = find(place)
         if warm is not None and warm.answers(ENSURE_SECONDS):
             return warm
         if warm is not None:
             _end(place, warm)
-        return _start(place, cwd, ENSURE_SECONDS, IDLE_SECONDS, None)
+        return _start(place, cwd, ENSURE_SECONDS, IDLE_SECONDS, memory)
 
 
 def stop(place: Place) -> bool:

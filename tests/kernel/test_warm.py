@@ -290,6 +290,15 @@ def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
     assert not Path("above.txt").exists()
 
 
+def test_doctor_tries_a_kernel(run_json, run, monkeypatch):
+    assert run_json("doctor", "--kernel")["ok"] is True
+    Path("ipykernel.py").write_text("raise ImportError('broken')")
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    broken = run("doctor", "--kernel")
+    assert broken.returncode == 1
+    assert "try it by hand" in broken.stderr
+
+
 def start_replay(path: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "rlmnb", "replay", path, "--json"], stdout=subprocess.PIPE
