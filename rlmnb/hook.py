@@ -72,7 +72,7 @@ def _take_in(event: "Event", root: str) -> None:
     if recording_off(place.directory, os.environ):
         return
     event.payload = redact(event.payload)
-    from rlmnb.recording import Recording
+    from rlmnb.recording.events import Recording
 
     Recording(place, event, deadline=_STARTED + _DEADLINE).take_in()
 

@@ -13,7 +13,7 @@ from rlmnb.capture.secrets import redact
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
 from rlmnb.ids import check_session_id
-from rlmnb.recording import Recording
+from rlmnb.recording.events import Recording
 from rlmnb.store.layout import session_place
 
 _SAVE_EVERY = 500

@@ -1,0 +1,1 @@
+"""In: what an agent's hooks tell, taken down in its session."""

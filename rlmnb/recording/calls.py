@@ -1,0 +1,280 @@
+"""Tool calls and sub-agents: from what the client says of them to cells."""
+
+import os
+
+from rlmnb.capture import calls
+from rlmnb.capture.privacy import ignored
+from rlmnb.capture.results import shown
+from rlmnb.errors import RlmnbError
+from rlmnb.format import times
+from rlmnb.recording.writing import Writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_RECENT_BYTES = 4 * 1024 * 1024
+
+
+class Calls(Writing):
+    """Events that tell of calls."""
+
+    def _before_call(self) -> None:
+        call = self._event.text("tool_use_id")
+        tool = self._event.text("tool_name")
+        if not call or not tool or call in self._progress.table("calls"):
+            return
+        args = self._event.object("tool_input")
+        reads, writes = calls.paths_of(tool, args, self._cwd)
+        before = calls.versions_of([*reads, *writes])
+        pending: dict[str, Any] = {
+            "before": {path: version["hash"] for path, version in before.items()}
+        }
+        if tool in ("Agent", "Task"):
+            # Its cell comes first, so that those of the sub-agent can stand below it.
+            pending["cell"] = self._append(self._call_cell(tool, args, status="running"))
+            self._progress.table("calls")[call] = pending["cell"]
+        self._progress.table("pending")[call] = pending
+
+    def _after_call(self) -> None:
+        self._call_done(self._event.payload.get("tool_response"), None)
+
+    def _failed_call(self) -> None:
+        error = self._event.text("error") or "the call failed"
+        self._call_done(None, error)
+
+    def _call_done(self, response: "Any", error: "str | None") -> None:
+        tool = self._event.text("tool_name") or "unknown"
+        call = self._event.text("tool_use_id") or ""
+        pending = self._progress.table("pending").pop(call, {})
+        known = self._progress.table("calls").get(call)
+        if known is not None and "cell" not in pending:
+            return  # told of already, by another installation of these hooks
+        args = self._event.object("tool_input")
+        if "cell" in pending:
+            self._complete(pending["cell"], tool, response, error)
+            return
+        before = pending.get("before") if isinstance(pending.get("before"), dict) else {}
+        cell = self._call_cell(tool, args, response=response, error=error, before=before)
+        cell_id = self._append(cell)
+        if call:
+            self._progress.table("calls")[call] = cell_id
+        for path in cell.get("files_written", ()):
+            self._progress.table("writers")[path] = cell_id
+        if agent := self._event.text("agent_id"):
+            self._progress.table("agents").setdefault(agent, {}).setdefault("cells", []).append(
+                cell_id
+            )
+
+    def _call_cell(
+        self,
+        tool: str,
+        args: "dict[str, Any]",
+        *,
+        response: "Any" = None,
+        error: "str | None" = None,
+        before: "dict[str, Any] | None" = None,
+        status: "str | None" = None,
+    ) -> "dict[str, Any]":
+        reads, writes = calls.paths_of(tool, args, self._cwd)
+        if any(ignored(path, self._cwd) for path in (*reads, *writes)):
+            return self._withheld(tool, [*reads, *writes], failed=error is not None)
+        if self._together:  # what files were then, only the answer can tell
+            read, written = calls.versions_told(tool, reads, writes, response)
+        else:
+            read = calls.versions_of(reads)
+            written = calls.versions_of(writes) if error is None and status is None else {}
+        for path, version in written.items():
+            if isinstance((before or {}).get(path), str):
+                version["before"] = (before or {})[path]
+        cell: dict[str, Any] = {
+            "source": calls.source_of_call(tool, args, self._keep),
+            "type": "tool",
+            "operation": tool,
+            "args": calls.brief(args, self._keep),
+            "origin": self._event.agent,
+            "outputs": calls.outputs_of(tool, self._whole(response)),
+            "files_read": read,
+            "files_written": written,
+            "dependencies": self._edges([*reads, *writes]),
+            "tool_use_id": self._event.text("tool_use_id"),
+            "execution_time_ms": self._event.number("duration_ms"),
+            "error": error,
+            "status": status,
+        }
+        if goal := self._progress.text("goal"):
+            cell["trace"] = {"goal": goal}
+        if parent := self._parent():
+            cell["parent_id"] = parent
+            cell["metadata"] = {"depth": 1, "agent_id": self._event.text("agent_id")}
+        return {key: value for key, value in cell.items() if value is not None}
+
+    def _withheld(self, tool: str, paths: "list[str]", *, failed: bool) -> "dict[str, Any]":
+        """Return a cell that says there was a call, and nothing of what it read or wrote."""
+        names = [os.path.relpath(path, self._cwd) for path in paths if ignored(path, self._cwd)]
+        cell: dict[str, Any] = {
+            "source": f"tools.call({tool!r}, withheld={names!r})",
+            "type": "tool",
+            "operation": tool,
+            "origin": self._event.agent,
+            "output": "not recorded: the file is among those to be ignored\n",
+            "tool_use_id": self._event.text("tool_use_id"),
+        }
+        return {**cell, "error": "it failed"} if failed else cell
+
+    def _whole(self, response: "Any") -> "Any":
+        """Return an answer with what the client has put into a file of its own, if it did."""
+        path = response.get("persistedOutputPath") if isinstance(response, dict) else None
+        if not calls.is_path(path) or not self._is_the_clients(str(path)):
+            return response
+        from rlmnb.files import open_regular, read_at
+
+        try:
+            descriptor = open_regular(str(path))
+            try:
+                data = read_at(descriptor, 0, calls.LARGEST_FILE)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return response
+        from rlmnb.capture.secrets import redact_text
+
+        return {**response, "stdout": redact_text(data.decode("utf-8", "replace"))}
+
+    def _is_the_clients(self, path: str) -> bool:
+        """Tell whether a file stands where the client keeps its own, and not just anywhere."""
+        told = self._event.text("transcript_path")
+        places = [os.environ.get("TMPDIR") or "/tmp"]  # noqa: S108 - only read from
+        if told and calls.is_path(told) and os.path.isabs(told):
+            places.append(os.path.dirname(told))
+        real = os.path.realpath(path)
+        return any(real.startswith(os.path.realpath(each) + os.sep) for each in places)
+
+    def _edges(self, paths: "list[str]") -> "list[dict[str, str]]":
+        """Return the cells that wrote these files last."""
+        writers = self._progress.table("writers")
+        found: dict[str, str] = {}
+        for path in paths:
+            if isinstance(writer := writers.get(path), str):
+                found.setdefault(writer, f"file {os.path.basename(path)}")
+        return [{"cell_id": cell_id, "reason": reason} for cell_id, reason in found.items()]
+
+    def _complete(self, cell_id: str, tool: str, response: "Any", error: "str | None") -> None:
+        """Finish a cell that was begun before its call: an agent's, with what it built on."""
+        outputs = calls.outputs_of(tool, response)
+        agent = response.get("agentId") if isinstance(response, dict) else None
+        below = self._progress.table("agents").get(agent, {}) if isinstance(agent, str) else {}
+        from rlmnb.digest import output_hash
+        from rlmnb.format.cells import error_output
+        from rlmnb.jsontext import portable
+
+        if error is not None:
+            outputs.append(error_output(error))
+        outputs = portable(outputs)
+        record: dict[str, Any] = {
+            "status": "failed" if error is not None else "completed",
+            "completed_at": times.now(),
+            "output_hash": output_hash(outputs),
+            "output": {"error": error} if error is not None else {},
+        }
+        if (took := self._event.number("duration_ms")) is not None:
+            record["output"]["execution_time_ms"] = took
+        evidence = [each for each in below.get("cells", ()) if isinstance(each, str)]
+        replaced = {"evidence": evidence} if evidence else {}
+        entry = {"op": "update", "cell_id": cell_id, "record": record, "replace": replaced}
+        self._write({**entry, "outputs": outputs})
+
+    def _batch(self) -> None:
+        """Put the calls of a batch in order, and add those that nothing else told of."""
+        told = self._event.payload.get("tool_calls")
+        if not isinstance(told, list):
+            return
+        known = self._progress.table("calls")
+        order = []
+        whole = self._event.payload
+        for call in told:
+            if not isinstance(call, dict):
+                continue
+            name = call.get("tool_use_id")
+            if not isinstance(name, str):
+                continue
+            if name not in known and not self._in_journal(name):
+                self._event.payload = {**whole, **call}
+                # A call that told of neither success nor failure was refused, and never ran.
+                answer = call.get("tool_response")
+                self._call_done(None, shown("", answer) or "the call was refused")
+            if isinstance(known.get(name), str):
+                order.append(known[name])
+        self._event.payload = whole
+        appended = [cell for cell in known.values() if cell in set(order)]
+        if len(order) > 1 and appended != order:
+            self._write({"op": "order", "cells": order})
+
+    def _in_journal(self, call: str) -> bool:
+        """Tell whether a call was told of by a hook that could not say so to the others."""
+        from rlmnb.files import open_regular, read_at
+
+        try:
+            descriptor = open_regular(self._place.journal)
+        except OSError:
+            return False
+        try:
+            size = os.fstat(descriptor).st_size
+            start = max(0, size - _RECENT_BYTES)
+            told = f'"tool_use_id":"{call}"'.encode("utf-8", "backslashreplace")
+            return told in read_at(descriptor, start, size - start)
+        finally:
+            os.close(descriptor)
+
+    # sub-agents
+
+    def _parent(self) -> "str | None":
+        agent = self._event.text("agent_id")
+        if not agent:
+            return None
+        known = self._progress.table("agents").setdefault(agent, {})
+        if not isinstance(known, dict):
+            return None
+        if not known.get("told"):
+            # Who asked for it stands beside its transcript, from its first call on.
+            told = self._told_parent(agent)
+            if told is not None:
+                known |= {"parent": told, "told": True}
+        parent = known.get("parent")
+        return parent if isinstance(parent, str) else None
+
+    def _told_parent(self, agent: str) -> "str | None":
+        from rlmnb.files import read_bytes
+        from rlmnb.jsontext import loads
+
+        path = self._event.text("transcript_path")
+        if not calls.is_path(path) or not calls.is_path(agent) or "/" in agent:
+            return None
+        name = os.path.join(
+            str(path).removesuffix(".jsonl"), "subagents", f"agent-{agent}.meta.json"
+        )
+        try:
+            meta = loads(read_bytes(name))
+        except (OSError, ValueError, RlmnbError):
+            return None
+        call = meta.get("toolUseId") if isinstance(meta, dict) else None
+        found = self._progress.table("calls").get(call) if isinstance(call, str) else None
+        return found if isinstance(found, str) else None
+
+    def _agent_start(self) -> None:
+        agent = self._event.text("agent_id")
+        if not agent:
+            return
+        taken = {
+            each.get("parent")
+            for each in self._progress.table("agents").values()
+            if isinstance(each, dict)
+        }
+        waiting = [
+            pending["cell"]
+            for pending in self._progress.table("pending").values()
+            if isinstance(pending, dict) and "cell" in pending and pending["cell"] not in taken
+        ]
+        known = self._progress.table("agents").setdefault(agent, {})
+        if waiting and "parent" not in known:
+            known["parent"] = waiting[0]
