@@ -43,6 +43,9 @@ from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from rlmnb.replay.managed import ManagedKernel
     from rlmnb.replay.warm import Warm
 
 
@@ -150,31 +153,11 @@ class _Replay:
         """Start a kernel, or take the one that is warm, and go down the notebook."""
         self._files = files
         self._env = start.copy()
-        from rlmnb.replay.managed import as_nodes, attached_kernel, managed_kernel
-
         cwd = working_directory(self._session)
         due = [cell for cell in self._cells if cell.cell_id in stale | self._wishes.force]
         # A kernel takes half a second to start, in which the cells' code is looked at.
         preparing = asyncio.create_task(asyncio.to_thread(self._naming.prepare, due))
-        nodes, timeout = as_nodes(self._session.whole()), self._wishes.timeout
-        if warm is not None:
-            opening = attached_kernel(
-                nodes,
-                connection_file=warm.connection_file,
-                pid=warm.pid,
-                is_alive=lambda: warm.alive,
-                timeout=timeout,
-            )
-        else:
-            opening = managed_kernel(
-                nodes,
-                cwd=cwd,
-                objects=self._session.place.objects,
-                timeout=timeout,
-                memory=self._wishes.memory,
-                effects=self._wishes.allow_effects,
-            )
-        async with opening as self._kernel:
+        async with self._opened_kernel(warm, cwd) as self._kernel:
             await preparing
             self._needed_by_history = self._above_history(due)
             held = await self._begin() if warm is not None else {}
@@ -206,7 +189,30 @@ class _Replay:
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
             if warm is not None:
-                await self._kernel.ask("end_replay", self._supply.held)
+                await self._kernel.ask("end_replay", dict(self._supply.held))
+
+    def _opened_kernel(
+        self, warm: Warm | None, cwd: str
+    ) -> AbstractAsyncContextManager[ManagedKernel]:
+        from rlmnb.replay.managed import as_nodes, attached_kernel, managed_kernel
+
+        nodes, timeout = as_nodes(self._session.whole()), self._wishes.timeout
+        if warm is not None:
+            return attached_kernel(
+                nodes,
+                connection_file=warm.connection_file,
+                pid=warm.pid,
+                is_alive=lambda: warm.alive,
+                timeout=timeout,
+            )
+        return managed_kernel(
+            nodes,
+            cwd=cwd,
+            objects=self._session.place.objects,
+            timeout=timeout,
+            memory=self._wishes.memory,
+            effects=self._wishes.allow_effects,
+        )
 
     async def _begin(self) -> dict[str, str]:
         """Learn what a warm kernel holds; refuse one that cannot be brought to the start."""
@@ -301,29 +307,7 @@ class _Replay:
             await self._supply.materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
-        if trace is None or "problem" in trace:
-            trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
-        trace["reads"] = {
-            name: self._supply.known_as(name, read, self._env)
-            for name, read in trace["reads"].items()
-        }
-        # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
-        unseeded = trace["reads"].keys() & CHANCE - self._env.names.keys()
-        trace["reads"] |= dict.fromkeys(unseeded, INITIAL)
-        # What every cell reads is what a full run would have here, whatever this kernel has.
-        trace["reads"] = {
-            name: read for name, read in trace["reads"].items() if not is_ambient(name)
-        } | {name: self._env.own(name) for name in self._env.ambient}
-        run = {
-            **trace,
-            "text": cell.source_hash,
-            "code": code_hash(cell.source),
-            "python": PYTHON,
-        }
-        if run["opaque"]:
-            run["around"] = self._env.around()
-        if cell.depends:
-            run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
+        run = self._completed(cell, trace)
         self._supply.hold(run)
         if not cell.effects:
             self._versions.know(run["files_written"])
@@ -346,6 +330,33 @@ class _Replay:
             self._env.outputs[cell.cell_id] = digest.output_hash(as_portable(done["outputs"]))
         else:
             self._env.outputs[cell.cell_id] = None
+
+    def _completed(self, cell: CodeCell, trace: Run | None) -> Run:
+        """Return the trace of a cell as it is kept: as a full run would have left it."""
+        if trace is None or "problem" in trace:
+            trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
+        trace["reads"] = {
+            name: self._supply.known_as(name, read, self._env)
+            for name, read in trace["reads"].items()
+        }
+        # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
+        unseeded = trace["reads"].keys() & CHANCE - self._env.names.keys()
+        trace["reads"] |= dict.fromkeys(unseeded, INITIAL)
+        # What every cell reads is what a full run would have here, whatever this kernel has.
+        trace["reads"] = {
+            name: read for name, read in trace["reads"].items() if not is_ambient(name)
+        } | {name: self._env.own(name) for name in self._env.ambient}
+        run: Run = {
+            **trace,
+            "text": cell.source_hash,
+            "code": code_hash(cell.source),
+            "python": PYTHON,
+        }
+        if run["opaque"]:
+            run["around"] = self._env.around()
+        if cell.depends:
+            run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
+        return run
 
     def _read_too_new(self, trace: Run) -> bool:
         """Put back the files that a cell has read in another version than it was due."""

@@ -23,6 +23,7 @@ from rlmnb.graph.traces import (
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import pseudo_version
 from rlmnb.replay.files import Versions, named_by
+from rlmnb.replay.holdings import Holdings
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.report import Report
 from rlmnb.replay.wishes import Wishes
@@ -66,7 +67,7 @@ class Supply:
         # The trace of each cell gone past: the one it had, or the one it has left just now.
         self.runs: dict[str, Run] = {}
         # What the kernel has under each name.
-        self.held = held
+        self.held = Holdings(held)
         # Libraries that this kernel has imported before, and the hidden state that it changed.
         self._once_only = once_only
         # What the kernel calls a value that was made again, and what the records call it.
@@ -108,7 +109,9 @@ class Supply:
             due |= env.ambient | {name for name in CHANCE if name in env.names}
             due |= {name for name in self._group_mates(cell) if name in env.names}
             touched = reads | (names.writes if names is not None else frozenset())
-            mates = self._held_with(touched)
+            # Left over from another order of things, they would be split off by the cell, and be
+            # taken for something that it has made.
+            mates = self.held.mates(touched)
             due |= {name for name in mates if name in env.names}
             missing = [
                 version
@@ -126,10 +129,8 @@ class Supply:
                 continue
             absent = [
                 name
-                for name in self.held
-                if name not in env.names
-                and (opaque or name in touched or name in mates)
-                and name[0] != "$"
+                for name in (list(self.held) if opaque else touched | mates)
+                if name in self.held and name not in env.names and name[0] != "$"
             ]
             if not missing and not absent:
                 return
@@ -146,15 +147,6 @@ class Supply:
                     self.held[name] = version["digest"]
                 self._note_restored(env.producers.get(version["names"][0]))
         await self._run_from_the_top(cell, env)
-
-    def _held_with(self, touched: frozenset[str]) -> set[str]:
-        """Return what the kernel has in one group with what a cell touches.
-
-        Left over from another order of things, it would be split off by the cell, and be taken for
-        something that the cell has made.
-        """
-        groups = {self.held[name] for name in touched if name in self.held}
-        return {name for name, group in self.held.items() if group in groups} - touched
 
     def _check_imports(self, cell: CodeCell) -> None:
         """Refuse a cell whose imports have done something that they would not do again."""
@@ -188,11 +180,13 @@ class Supply:
                 self._wishes.tell(other.cell_id, other.number, "running")
                 await self.kernel.run(other.number - 1)
                 self._report.ran(other.cell_id)
-        self.held = {
-            name: version["digest"]
-            for name, version in env.names.items()
-            if isinstance(version, dict)
-        }
+        self.held = Holdings(
+            {
+                name: version["digest"]
+                for name, version in env.names.items()
+                if isinstance(version, dict)
+            }
+        )
 
     def _group_mates(self, cell: CodeCell) -> set[str]:
         """Return the names whose old values went into what a cell left when it last ran."""

@@ -87,7 +87,7 @@ async def _go(
         env = _environment_after(session, above, supply, arrival)
         await _bring(supply, _reader(above), env, arrival)
         versions.finish({})
-        await channel.ask("end_replay", supply.held)
+        await channel.ask("end_replay", dict(supply.held))
     arrival.names = sorted(name for name in env.names if name[:1] != "$")
     arrival.executed = sorted(report.executed, key=[cell.cell_id for cell in cells].index)
     return arrival
