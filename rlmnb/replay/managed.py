@@ -30,7 +30,8 @@ START_SECONDS = 30
 ATTACH_SECONDS = 10
 _HEAR_SECONDS = 0.5
 _PREFIX = "rlmnb-kernel-"
-_LONGEST = 70
+# The system takes 107 characters for the path of a socket, of which ours are at most 45.
+_LONGEST = 60
 
 
 class ManagedKernel:
