@@ -82,7 +82,7 @@ def _large(where: Path) -> Iterator[Row]:
         "replay, nothing stale, 1,000 cells", "nbclient, all cells", (nothing, full * 1000), 50
     )
     ours, theirs = [], []
-    for number in range(3):
+    for number in range(5):
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace(f'"a = {number + 1}"', f'"a = {number + 2}"'), "utf-8")
         ours.append(seconds(lambda: replay(Session.open(path))))
@@ -127,7 +127,7 @@ def _warm(where: Path) -> Row:
 def _first_run(where: Path) -> Row:
     sources = [f"x{n} = {n}" for n in range(100)]
     ours, theirs = [], []
-    for number in range(3):
+    for number in range(5):
         path = where / f"first-{number}.ipynb"
         notebook(path, sources)
         ours.append(seconds(lambda path=path: replay(Session.open(path))))  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from functools import lru_cache
 
 from rlmnb import digest
 
@@ -14,6 +15,7 @@ _LAYOUT = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def code_hash(source: str) -> str:
     """Hash a cell's code; source that only IPython can read is hashed as text."""
     try:

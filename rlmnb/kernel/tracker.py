@@ -55,9 +55,19 @@ class _Look:
     # Which object each variable was: the objects themselves would live longer for being held.
     bindings: dict[str, int]
     hidden: dict[str, str]
-    modules: frozenset[str]
     code: CodeNames | None = None
     named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
+
+    @property
+    def inert(self) -> bool:
+        """Whether a cell could run no code but its own constants: it reads, calls, replaces none.
+
+        Replacing a value can run code, too: that of whatever is let go.
+        """
+        code = self.code
+        if code is None or self.opaque or self.reads or code.attributes or code.imports:
+            return False
+        return not code.stars and self.bindings.keys().isdisjoint(code.writes)
 
 
 @dataclass
@@ -82,6 +92,7 @@ class Tracker:
         self._look: _Look | None = None
         # The modules looked at, and the files of those that are no library's.
         self._imported = set(sys.modules)
+        self._modules_mark = _modules_mark()
         self._sources: set[str] = set()
         # Libraries whose import has changed hidden state, and which: they do so only once.
         self._changed_by_import: dict[str, set[str]] = {}
@@ -118,9 +129,9 @@ class Tracker:
             # Nobody but cells sets variables; what a thread did meanwhile is put to this cell.
             bindings=self._now if self._now is not None else self.tracked(),
             hidden=self._hidden_now or self.hidden.digests(),
-            modules=frozenset(sys.modules),
             code=names,
         )
+        self._note_imports()
         self._look.named = {
             os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
         }
@@ -157,8 +168,9 @@ class Tracker:
         versions = self.groups.refresh(changed & set(now), set_anew & set(now))
         reads |= self._reads_behind(versions, look, now, old, set_anew)
         self._note_patches(look)
-        hidden_values = self.hidden.values()
-        hidden_now = self._hidden_now = self.hidden.digests(hidden_values)
+        hidden_values = {} if look.inert else self.hidden.values()
+        hidden_now = look.hidden if look.inert else self.hidden.digests(hidden_values)
+        self._hidden_now = hidden_now
         writes = [version.as_dict() for version in versions]
         writes += [self._module_version(name) for name in looked_at]
         writes += self._figures_version(look)
@@ -166,8 +178,7 @@ class Tracker:
             if hidden_now[name] != was:
                 writes.append(self._hidden_version(name, hidden_now[name], hidden_values[name]))
                 if name not in CHANCE:
-                    new = {module.partition(".")[0] for module in set(sys.modules) - look.modules}
-                    for module in new:
+                    for module in {name.partition(".")[0] for name in self._new_modules()}:
                         self._changed_by_import.setdefault(module, set()).add(name)
                 if name in CHANCE:
                     reads[name] = was
@@ -287,7 +298,7 @@ class Tracker:
         names = {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
         if look.opaque:
             names |= set(self.modules.known)
-        names |= self.modules.with_imports(set(sys.modules) - look.modules)
+        names |= self.modules.with_imports(set(self._new_modules()))
         changed = []
         for name in sorted(names):
             if self.modules.path(name) is None:
@@ -319,7 +330,7 @@ class Tracker:
 
     def _figures_version(self, look: _Look) -> list[dict[str, Any]]:
         """Tell of figures that stay open from cell to cell: whoever draws may change them."""
-        if FIGURES not in look.reads and not look.opaque and "matplotlib" in look.modules:
+        if FIGURES not in look.reads and not look.opaque and "matplotlib" in self._imported:
             return []
         drawing = sys.modules.get("matplotlib._pylab_helpers")
         now = self.groups.token() if drawing is not None and drawing.Gcf.figs else INITIAL
@@ -388,7 +399,7 @@ class Tracker:
         """Count a local module as read by whoever can reach it, also when it was cached."""
         names_read = self.tracked() if look.opaque else look.reads
         values = [self.namespace[name] for name in names_read if name in self.namespace]
-        names = self.modules.behind(values) | (set(sys.modules) - look.modules)
+        names = self.modules.behind(values) | self._new_modules()
         names |= {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
         for name in self.modules.with_imports(names):
             path = self.modules.path(name)
@@ -406,12 +417,21 @@ class Tracker:
 
     # between replays
 
+    def _new_modules(self) -> frozenset[str]:
+        """Return the modules that were imported since they were last counted."""
+        if self._modules_mark == _modules_mark():
+            return frozenset()
+        return frozenset(sys.modules.keys() - self._imported)
+
     def _note_imports(self) -> None:
-        """Take down which files the local modules were imported from."""
-        for name in sys.modules.keys() - self._imported:
-            self._imported.add(name)
+        """Count the modules there are, and take down which files the local ones came from."""
+        if self._modules_mark == _modules_mark():
+            return
+        for name in self._new_modules():
             if (path := self.modules.path(name)) is not None:
                 self._sources.add(path)
+        self._imported = set(sys.modules)
+        self._modules_mark = _modules_mark()
 
     def holdings(self) -> dict[str, str]:
         """Return the version of each variable, module and piece of hidden state."""
@@ -434,6 +454,11 @@ class Tracker:
             if now != INITIAL and not self.hidden.can_restore(name):
                 return f"{name} was changed"
         return "figures are open" if self._figures != INITIAL else None
+
+
+def _modules_mark() -> tuple[int, str]:
+    """Tell cheaply whether modules have come or gone: there are a thousand of them."""
+    return len(sys.modules), next(reversed(sys.modules))
 
 
 def pseudo_version(name: str, digest: str) -> dict[str, Any]:

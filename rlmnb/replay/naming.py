@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
+from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import CodeCell, Environment
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.reach import code_names, follow
@@ -35,6 +36,7 @@ class Naming:
         """Look at cells before they are asked about, while there is time."""
         for cell in cells:
             self.names(cell)
+            code_hash(cell.source)
 
 
 def closure(names: CodeNames | None, env: Environment) -> tuple[frozenset[str], bool]:

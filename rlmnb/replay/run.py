@@ -323,7 +323,8 @@ class _Replay:
             if self._wishes.fail_fast:
                 raise _Stop
             return
-        self._blocked.clear(replace(cell, run=run))
+        if self._blocked:
+            self._blocked.clear(replace(cell, run=run))
         self._supply.runs[cell.cell_id] = run
         self._env.apply(cell.cell_id, run)
         if cell.cell_id in self._depended_on:
