@@ -27,6 +27,11 @@ def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _open_streams()
+    return run(arguments)
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run a command with the streams as they are."""
     parser = build_parser()
     args = parser.parse_args(arguments)
     if args.command is None:

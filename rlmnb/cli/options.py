@@ -346,6 +346,12 @@ def _add_hooks(commands: _Commands) -> None:
         help="for you (the default), for everybody in this project, or for you in it",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    commands.add(
+        "mcp",
+        "serving:serve",
+        "serve sessions to an agent over MCP, on standard input and output",
+        "rlmnb mcp\n\nin Claude Code: claude mcp add rlmnb -- rlmnb mcp",
+    )
     parser = commands.add(
         "import",
         "hooking:import_sessions",
