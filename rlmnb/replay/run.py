@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from rlmnb import digest
+from rlmnb.digest import MISSING
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     INITIAL,
@@ -360,16 +361,23 @@ class _Replay:
         return run
 
     def _read_too_new(self, trace: Run) -> bool:
-        """Put back the files that a cell has read in another version than it was due."""
+        """Put back the files that a cell has read in another version than it was due.
+
+        What only a cell further down makes is not there yet, whoever asks for it.
+        """
         due = {path: now for path, now in self._env.files.items() if isinstance(now, str)}
-        return self._versions.put(
-            due,
-            [
-                path
-                for path, version in trace.get("files_read", {}).items()
-                if version["hash"] != due.get(path, version["hash"])
-            ],
-        )
+        read = trace.get("files_read", {})
+        wrong = [
+            path
+            for path, version in read.items()
+            if version["hash"] != due.get(path, version["hash"])
+        ]
+        seen = {*read, *trace.get("asked", ())}
+        for path in self._files.made_by.keys() - due.keys() - trace["files_written"].keys():
+            if path in seen or os.path.dirname(path) in trace["listed"]:
+                due[path] = MISSING
+                wrong.append(path)
+        return self._versions.put(due, wrong)
 
     def _last_written(self) -> dict[str, str]:
         """Return what the whole notebook leaves of each file, cells that did not run included."""

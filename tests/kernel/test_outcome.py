@@ -39,6 +39,11 @@ SUBCLASS = "class B(A):\n    def hook(cls):\n        log.append(k)"
 HOOKED = "class A:\n    def __init_subclass__(cls):\n        cls.hook(cls)"
 
 CASES = {
+    "a file that only a cell below makes": Case(
+        ["x = 1", "with open('f.txt', 'w') as file:\n    file.write('1')", "print(2)"],
+        [0],
+        {0: "import os\nprint(os.path.exists('f' + '.txt'), os.listdir('.').count('f.txt'))"},
+    ),
     "two data classes": Case(
         [
             "from dataclasses import dataclass",
