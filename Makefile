@@ -22,6 +22,15 @@ $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+# The browser, JupyterLab and the offline model, on top of what `make test` needs.
+$(VENV)/.tiers: $(VENV)/.ready requirements-tiers.lock
+	if command -v uv >/dev/null; then \
+	  VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode --require-hashes -r requirements-tiers.lock; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tiers.lock; \
+	fi
+	touch $@
+
 $(VENV)/.compiled: $(VENV)/.ready $(SOURCES)
 	$(BIN)/python -m compileall -q rlmnb
 	touch $@
@@ -91,8 +100,11 @@ schema: $(VENV)/.ready
 	$(BIN)/rlmnb schema > build/schema.json && mv build/schema.json rlmnb/format/schema.json
 
 lock:
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade -o requirements-dev.lock
+	uv pip compile pyproject.toml --group dev $(LOCKED) --upgrade -o requirements-dev.lock
+	uv pip compile pyproject.toml --group dev --group tiers -c requirements-dev.lock $(LOCKED) -o requirements-tiers.lock
+
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
