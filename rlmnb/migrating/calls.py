@@ -39,14 +39,14 @@ class Call:
     exit_code: int | None = None
     at: str | None = None
     tool_use_id: str | None = None
+    told: str = ""
     more: dict[str, Any] = field(default_factory=dict)
     version: dict[str, Any] | None = None
 
     @property
     def likeness(self) -> str:
         """What two tellings of one call have in common."""
-        shown = self.answer if isinstance(self.answer, str) else compact(self.answer)
-        return f"{self.tool}\0{shown[:_COMPARED]}"
+        return f"{self.tool}\0{self.told[:_COMPARED]}"
 
 
 @dataclass
@@ -132,7 +132,7 @@ def _message(value: Any, said: Conversation) -> bool:
     if not isinstance(value, dict):
         return False
     role, content = value.get("role"), value.get("content")
-    if role not in _ROLES or content is None:
+    if not isinstance(role, str) or role not in _ROLES or content is None:
         return False
     if not isinstance(content, str):
         content = compact(content)
@@ -161,7 +161,9 @@ def _output(value: Any, said: Conversation) -> bool:
     if code is not None and not good:
         more["exit_code"] = code
     at = moment(value.get("timestamp"))
-    said.calls.append(Call(tool, None, value["content"], code if good else None, at, more=more))
+    answer, told = _answer(value["content"])
+    code = code if good else None
+    said.calls.append(Call(tool, None, answer, code, at, told=told, more=more))
     return True
 
 
@@ -189,28 +191,32 @@ def read_tools(records: list[dict[str, Any]]) -> tuple[list[Call], list[dict[str
         more = {key: each for key, each in record.items() if key not in _TOOL_KEYS}
         if args is not None and not isinstance(args, dict):
             more["tool_input"] = args
+        answer, told = _answer(record.get("tool_output"))
         found.append(
             Call(
                 tool,
                 args if isinstance(args, dict) else None,
-                _answer(record.get("tool_output")),
+                answer,
                 at=moment(record.get("timestamp")),
                 tool_use_id=text(record.get("tool_use_id")),
+                told=told,
                 more=more,
             )
         )
     return found, rest
 
 
-def _answer(told: Any) -> Any:
-    """Return an answer as the tool gave it: objects were written down as JSON text."""
-    if not isinstance(told, str) or not told.startswith("{"):
-        return told if told != "" else None
+def _answer(told: Any) -> tuple[Any, str]:
+    """Return an answer as the tool gave it, and as it was written: objects were, as JSON text."""
+    if not isinstance(told, str):
+        return told, "" if told is None else compact(told)
+    if not told.startswith("{"):
+        return told or None, told
     try:
         value = loads(told)
     except (ValueError, RecursionError):
-        return told
-    return value if isinstance(value, dict) else told
+        return told, told
+    return value if isinstance(value, dict) else told, told
 
 
 def take_accesses(said: Conversation, accesses: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -263,8 +269,8 @@ def take_files(said: Conversation, tree: Tree) -> None:
     by_answer: dict[str, list[Call]] = defaultdict(list)
     by_path: dict[str, list[Call]] = defaultdict(list)
     for call in said.calls:
-        if call.tool == "Read" and call.args is None and isinstance(call.answer, str):
-            by_answer[call.answer].append(call)
+        if call.tool == "Read" and call.args is None and call.told:
+            by_answer[call.told].append(call)
         elif call.tool == "Read":
             for path in _targets(call):
                 by_path[path].append(call)

@@ -56,8 +56,10 @@ class Draft:
 
     @property
     def empty(self) -> bool:
-        """Tell whether nothing could be read."""
-        return not (self.cells or self.checkpoints or self.state["migrated"]["provenance"])
+        """Tell whether nothing could be read of what is this session's own."""
+        told = {*self.state["migrated"]["provenance"].values(), *self.unmapped}
+        own = [each for each in told if not each.endswith("rlm-config.json")]
+        return not (self.cells or self.checkpoints or own)
 
 
 def hashes_of(session: OldSession, root: str) -> dict[str, str]:
@@ -118,6 +120,7 @@ class _Drafting:
             self.unmapped(path, left)
         told.merge(self.said)
         self.said = told
+        take_files(told, self.tree)
         accesses: list[dict[str, Any]] = []
         for path in self.session.of("file-access"):
             lines = self.tree.lines(path)
@@ -126,7 +129,6 @@ class _Drafting:
         if accesses:
             text = "".join(compact(each) + "\n" for each in accesses)
             self.draft.extras["legacy/file-access.jsonl"] = to_bytes(text)
-        take_files(self.said, self.tree)
 
     def framed(self) -> None:
         found: list[list[Any]] = []

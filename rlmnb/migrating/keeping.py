@@ -64,6 +64,9 @@ def _finish_others(root: str) -> None:
     for name in sorted(os.listdir(root)):
         if name.startswith(_UNFINISHED):
             remove_tree(os.path.join(root, name))
+    for name in sorted(os.listdir(manifests.directory_of(root))):
+        if name.endswith(".tmp"):
+            remove(os.path.join(manifests.directory_of(root), name))
     for manifest in manifests.load_all(root):
         if manifest.state != "done" and _appeared(root, manifest):
             manifest.state = "done"  # it had come, or had not gone yet
