@@ -15,15 +15,8 @@ from rlmnb.format.checks import checked_state
 from rlmnb.jsontext import compact, portable, pretty, to_bytes
 from rlmnb.migrating import frames as framing
 from rlmnb.migrating import summaries
-from rlmnb.migrating.calls import (
-    Conversation,
-    call_items,
-    message_items,
-    read_context,
-    read_tools,
-    take_accesses,
-    take_files,
-)
+from rlmnb.migrating.calls import call_items, message_items, take_accesses, take_files
+from rlmnb.migrating.conversation import Conversation, read_context, read_tools
 from rlmnb.migrating.fields import ARTIFACTS, CONFIG, METADATA, STATE, Fields
 from rlmnb.migrating.finding import OldSession
 from rlmnb.migrating.items import Gathered, Item, in_order, made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,7 +30,6 @@ from rlmnb.store.fold import fold
 from rlmnb.store.layout import ARCHIVE, NOTEBOOK, Place, session_place
 from rlmnb.store.objects import Objects
 
-_UNFINISHED = ".migrate-"
 _LOCK_SECONDS = 30.0
 # Made anew whenever they are needed: nobody's work is in them.
 _DERIVED = frozenset({"index.json", ".lock", ".hooks.lock"})
@@ -62,7 +62,7 @@ def alone(root: str) -> Iterator[bool]:
 
 def _finish_others(root: str) -> None:
     for name in sorted(os.listdir(root)):
-        if name.startswith(_UNFINISHED):
+        if name.startswith(archive.MIGRATING):
             remove_tree(os.path.join(root, name))
     for name in sorted(os.listdir(manifests.directory_of(root))):
         if name.endswith(".tmp"):
@@ -98,7 +98,7 @@ def store(root: str, old_root: str, draft: Draft, *, new_root: bool) -> Manifest
     ]
     manifest.directories = _missing_directories(root, objects, manifest.objects, others)
     manifest.directories += [_ROOT] if new_root else []
-    staging = os.path.join(root, f"{_UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}")
+    staging = os.path.join(root, f"{archive.MIGRATING}{os.getpid()}-{os.urandom(4).hex()}")
     make_directory(staging)
     try:
         _write(Place(place.session_id, os.path.join(staging, NOTEBOOK), staging, place.objects),
@@ -121,7 +121,7 @@ def store(root: str, old_root: str, draft: Draft, *, new_root: bool) -> Manifest
         if isinstance(error, OSError) and place.exists():
             raise StorageError(f"{place.directory}: a session of that id has begun") from None
         raise
-    manifest.state = "done"
+    manifest.state, manifest.settled = "done", time.time()
     manifests.save(root, manifest)
     return manifest
 
@@ -235,7 +235,7 @@ def _vanish(root: str, place: Place, manifest: Manifest) -> None:
             raise _refusal(manifest.id, changed)
         manifest.state = "undoing"
         manifests.save(root, manifest)
-        aside = os.path.join(root, f"{_UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}")
+        aside = os.path.join(root, f"{archive.MIGRATING}{os.getpid()}-{os.urandom(4).hex()}")
         rename(place.directory, aside)
     remove_tree(aside)
 
@@ -278,8 +278,23 @@ def _forget(root: str, manifest: Manifest) -> None:
         objects = Objects(os.path.join(root, "objects"))
         for name in manifest.objects:
             if name not in used:
-                remove(objects.file_of(name))
+                _drop(objects.file_of(name), manifest.settled)
     for each in sorted(manifest.directories, key=len, reverse=True):
         if each != _ROOT:  # which goes last of all
             remove_if_empty(os.path.join(root, each))
     remove(manifests.path_of(root, manifest.id))
+
+
+def _drop(path: str, settled: float | None) -> None:
+    """Remove an object, and what a writer that died has left of it, unless it is in use again."""
+    directory, name = os.path.split(path)
+    try:
+        if settled is None or os.stat(path).st_mtime <= settled:
+            remove(path)
+    except FileNotFoundError:
+        pass
+    for entry in os.listdir(directory) if os.path.isdir(directory) else ():
+        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
+            pid = entry[len(name) + 2 :].partition("-")[0]
+            if pid.isdecimal() and not sessions.is_alive(int(pid)):
+                remove(os.path.join(directory, entry))

@@ -35,6 +35,8 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict)
     objects: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
+    # When the objects were all there, in seconds: one that was put again later is in use.
+    settled: float | None = None
     format: int = _FORMAT
 
 
@@ -79,6 +81,7 @@ def _is_sound(manifest: Manifest, name: str) -> bool:
         and manifest.id == name
         and manifest.state in _STATES
         and isinstance(manifest.files, dict)
+        and isinstance(manifest.settled, float | int | None)
         and all(isinstance(each, str) and is_inside(each) for each in texts)
     )
 

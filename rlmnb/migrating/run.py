@@ -220,6 +220,8 @@ def rollback(name: str | None, *, force: bool = False, root: str | None = None) 
         meant = [each for each in known if name is None or each.id == name]
         if name is not None and not meant:
             meant = [each for each in known if each.id.startswith(name)]
+        if not meant and name is not None and "/" not in name:
+            manifests.load(root, name)  # says so if it is there and cannot be read
         if not meant or (name is not None and len(meant) > 1):
             raise _nothing(name, root, [each.id for each in known])
         return [_taken_back(root, each, force=force) for each in meant]

@@ -7,13 +7,8 @@ from typing import Any
 from rlmnb.format.nbjson import notebook_bytes
 from rlmnb.format.state import new_state, notebook_metadata
 from rlmnb.jsontext import pretty
-from rlmnb.migrating.calls import (
-    Conversation,
-    call_items,
-    message_items,
-    read_context,
-    take_files,
-)
+from rlmnb.migrating.calls import call_items, message_items, take_files
+from rlmnb.migrating.conversation import Conversation, read_context
 from rlmnb.migrating.items import Gathered, Item, in_order, long_note, made
 from rlmnb.migrating.reading import Tree, moment
 
