@@ -47,11 +47,10 @@ class Item:
     wants: list[tuple[str, str]] = field(default_factory=list)
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    cell_id: str = field(init=False)
 
-    @property
-    def cell_id(self) -> str:
-        """The id that the cell will have."""
-        return digest.derived_id("migrated", self.key)
+    def __post_init__(self) -> None:
+        self.cell_id = digest.derived_id("migrated", self.key)
 
 
 def note(key: str, source: str, kind: str, at: str | None, **more: Any) -> Item:
