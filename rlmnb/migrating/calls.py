@@ -14,7 +14,7 @@ from rlmnb.migrating.conversation import ROLES, Call, Conversation
 from rlmnb.migrating.items import Gathered, Item, note
 from rlmnb.migrating.reading import Tree, moment, text
 
-_NEAR_SECONDS = 2.0
+_NEAR_SECONDS = 2
 # Nobody can say what the file was: a hash that no file has.
 _UNKNOWN = {"hash": digest.UNREADABLE, "size_bytes": None}
 
@@ -25,7 +25,10 @@ def take_accesses(said: Conversation, accesses: list[dict[str, Any]]) -> list[di
     for call in reversed(said.calls):
         for target in _targets(call):
             waiting[call.tool, target].append(call)
-    nameless = [call for call in said.calls if call.args is None and call.at is not None]
+    nameless: dict[tuple[str, int], list[Call]] = defaultdict(list)
+    for call in said.calls:
+        if call.args is None and call.at is not None:
+            nameless[call.tool, _second(call.at)].append(call)
     rest = []
     for access in accesses:
         tool, at = text(access.get("tool")), moment(access.get("timestamp"))
@@ -39,10 +42,9 @@ def take_accesses(said: Conversation, accesses: list[dict[str, Any]]) -> list[di
             call.at = call.at or at
             continue
         args = {"file_path": target} if path else {"pattern": target}
-        near = [call for call in nameless if call.tool == tool and _near(call.at, at)]
+        near = _near(nameless, tool, at) if at is not None else []
         if len(near) == 1:
             near[0].args = args
-            nameless.remove(near[0])
         else:
             said.calls.append(Call(tool, args, at=at, version=_UNKNOWN if path else None))
     return rest
@@ -54,11 +56,16 @@ def _targets(call: Call) -> list[str]:
     return [each for each in found if isinstance(each, str)]
 
 
-def _near(one: str | None, other: str | None) -> bool:
-    if one is None or other is None:
-        return False
-    apart = datetime.fromisoformat(one) - datetime.fromisoformat(other)
-    return abs(apart.total_seconds()) <= _NEAR_SECONDS
+def _second(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp())
+
+
+def _near(nameless: dict[tuple[str, int], list[Call]], tool: str, at: str) -> list[Call]:
+    """Return the calls of a tool around a moment of which nobody has said the arguments yet."""
+    here = _second(at)
+    moments = range(here - _NEAR_SECONDS, here + _NEAR_SECONDS + 1)
+    found = [call for each in moments for call in nameless.get((tool, each), ())]
+    return [call for call in found if call.args is None]
 
 
 def take_files(said: Conversation, tree: Tree) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.capture import calls as capturing
 from rlmnb.errors import WorkingMemoryError
 from rlmnb.format import times
 from rlmnb.format.checks import checked_state
@@ -81,6 +82,12 @@ class _Drafting:
         if rest:
             self.draft.unmapped[path] = rest
 
+    @property
+    def cwd(self) -> str:
+        """Where the session was at work; empty if nobody knows."""
+        told = self.fields.value("session.cwd")
+        return told if capturing.is_path(told) and os.path.isabs(told) else ""
+
     def state(self) -> None:
         for path in self.session.of("state"):
             told = self.tree.object(path)
@@ -139,7 +146,7 @@ class _Drafting:
             found.insert(0, listed if isinstance(listed, list) else [])
         frames, odd = framing.gathered(*found)
         self.unmapped("frames", odd)
-        self.frames = framing.frame_items(frames, self.session.session_id)
+        self.frames = framing.frame_items(frames, self.session.session_id, self.cwd)
 
     def endings(self) -> None:
         key = self.session.session_id
@@ -156,17 +163,15 @@ class _Drafting:
                 self.unmapped(paths["manifest"], self.tree.object(paths["manifest"]))
             if set(paths) == {"manifest"}:
                 continue
-            data, rest = summaries.checkpoint(key, at, paths, self.tree, self.draft.kept)
+            data, rest = summaries.checkpoint(key, at, paths, self.tree, self.draft.kept, self.cwd)
             self.unmapped(f"externalized at {at}", rest)
             self.draft.checkpoints.append((moment(at) or moment(0) or "", data))
 
     def finish(self) -> Draft:
         draft, key = self.draft, self.session.session_id
-        cwd = self.fields.value("session.cwd")
-        cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else ""
         groups = [
             message_items(self.said, key),
-            call_items(self.said, key, draft.kept, cwd),
+            call_items(self.said, key, draft.kept, self.cwd),
             self.frames,
             self.summaries,
         ]

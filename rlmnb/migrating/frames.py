@@ -8,6 +8,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.capture import calls as capturing
+from rlmnb.capture.privacy import ignored
 from rlmnb.format.cells import STATUSES
 from rlmnb.migrating.items import Item
 from rlmnb.migrating.reading import amount, count, moment, text
@@ -15,6 +16,7 @@ from rlmnb.migrating.reading import amount, count, moment, text
 _HEXADECIMAL = re.compile(r"[0-9a-f]{8,128}")
 _DOING = (ast.Call, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.For,
           ast.FunctionDef, ast.ClassDef, ast.With, ast.Delete)  # fmt: skip
+_WITHHELD = "# not recorded: it saw a file that is among those to be ignored"
 _SLICE = ("files", "memory_refs", "tool_outputs", "token_budget")
 
 
@@ -32,10 +34,17 @@ def gathered(*sources: list[Any]) -> tuple[dict[str, dict[str, Any]], list[Any]]
     return found, rest
 
 
-def frame_items(frames: dict[str, dict[str, Any]], key: str) -> list[Item]:
-    """Return frames as cells, parents before children where the times say nothing else."""
+def frame_items(frames: dict[str, dict[str, Any]], key: str, cwd: str) -> list[Item]:
+    """Return frames as cells; of one that saw a file to be ignored, only that it was."""
     ids = {name: Item(f"{key}/frame/{name}", {}).cell_id for name in frames}
-    return [_item(name, frame, f"{key}/frame/{name}", ids) for name, frame in frames.items()]
+    items = []
+    for name, frame in frames.items():
+        item = _item(name, frame, f"{key}/frame/{name}", ids)
+        if any(ignored(path, cwd or "/") for path in item.reads):
+            run = {"depth": item.fields["metadata"]["depth"], "frame_id": name}
+            item.fields = {"source": _WITHHELD, "type": "repl", "origin": "legacy", "metadata": run}
+        items.append(item)
+    return items
 
 
 def _item(name: str, frame: dict[str, Any], key: str, ids: dict[str, str]) -> Item:

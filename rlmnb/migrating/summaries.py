@@ -36,7 +36,7 @@ def summary_item(value: Any, path: str, key: str, kept: Gathered) -> Item:
 
 
 def checkpoint(
-    session_id: str, taken: int, paths: dict[str, str], tree: Tree, kept: Gathered
+    session_id: str, taken: int, paths: dict[str, str], tree: Tree, kept: Gathered, cwd: str
 ) -> tuple[bytes, dict[str, Any]]:
     """Return what was put aside before a compaction as the notebook it would have been."""
     said = Conversation()
@@ -50,7 +50,7 @@ def checkpoint(
     take_files(said, tree)
     at = moment(taken) or moment(0) or ""
     name = f"{session_id}/externalized/{taken}"
-    groups = [message_items(said, name), call_items(said, name, kept, "")]
+    groups = [message_items(said, name), call_items(said, name, kept, cwd)]
     cells = made(in_order(groups, at), kept)
     state = new_state(session_id)
     state["session"] |= {"created_at": at, "updated_at": at}

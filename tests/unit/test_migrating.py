@@ -939,9 +939,50 @@ def test_secrets_are_taken_out_on_the_way_in(whole, root):
 def test_files_that_are_to_be_ignored_leave_no_trace(whole, tmp_path, root):
     path = tmp_path / "work" / "private.txt"
     (tmp_path / "work" / ".rlmnbignore").write_text("private.txt\n")
-    whole.context(files={str(path): "hush hush"}, tool_outputs=[output("Read", "hush hush", 5)])
+    said = "hush hush"
+    whole.context(files={str(path): said}, tool_outputs=[output("Read", said, 5)])
+    whole.lines(f"rlm-frames/{SID}/tools.jsonl", called("Read", said, file_path=str(path)))
+    seen = {"files": {str(path): "ab" * 8}}
+    whole.frames(frame("f1", query="open()", conclusion=said, context_slice=seen, evidence=[said]))
+    whole.json(f"rlm-externalized/{SID}/files_1771595505.json", {str(path): said})
+    session = carried(whole)
+    assert [name for name, data in snapshot(root).items() if data and said.encode() in data] == []
+    for each in checkpoints.all_kept(session.place):
+        assert said.encode() not in checkpoints.contents(session.place, each["name"])
+    assert "# not recorded" in cell_with(session, "# not recorded").source
+
+
+def test_a_manifest_that_cannot_be_read_is_named_and_nothing_is_removed(whole, run, root):
     carried(whole)
-    assert [name for name, data in snapshot(root).items() if data and b"hush hush" in data] == []
+    (root / ".migrations" / f"{SID}.json").write_text("{")
+    before = notebook_of(SID).read_bytes()
+    done = run("migrate", "--rollback", SID)
+    assert done.returncode == 3
+    assert "is no manifest that can be read" in done.stderr
+    assert only(migrate(str(whole.root), execute=True)).status == "failed"
+    assert notebook_of(SID).read_bytes() == before
+
+
+def test_a_manifest_that_leads_elsewhere_is_not_acted_on(whole, run, root, tmp_path):
+    report = migrate(str(whole.root), execute=True)
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    path = root / ".migrations" / f"{report.memory[0].session_id}.json"
+    told = json.loads(path.read_text())
+    for elsewhere in ("../mine.txt", str(mine), ".migrations/../../mine.txt"):
+        told["files"] = {elsewhere: "sha256:" + hashlib.sha256(b"mine").hexdigest()}
+        path.write_text(json.dumps(told))
+        assert run("migrate", "--rollback", report.memory[0].session_id).returncode == 3
+        assert mine.read_text() == "mine"
+
+
+def test_a_place_for_manifests_that_leads_elsewhere_is_refused(whole, run, root, tmp_path):
+    root.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (root / ".migrations").symlink_to(tmp_path / "elsewhere")
+    done = run("migrate", str(whole.root), "--execute")
+    assert done.returncode == 3
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_many_cells_are_no_trouble(old):
