@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rlmnb import digest
@@ -34,6 +34,7 @@ _LOCK_SECONDS = 30.0
 # Made anew whenever they are needed: nobody's work is in them.
 _DERIVED = frozenset({"index.json", ".lock", ".hooks.lock"})
 _ROOT = "."
+Named = Mapping[str, Iterable[str]]
 _WHY = "put aside before compaction"
 
 
@@ -82,11 +83,12 @@ def _appeared(root: str, manifest: Manifest) -> bool:
     return sessions.section(state, "migrated").get("source_hash") == manifest.source_hash
 
 
-def store(root: str, old_root: str, draft: Draft, *, new_root: bool) -> Manifest:
-    """Write a session beside its place and rename it into it."""
+def store(
+    root: str, old_root: str, draft: Draft, others: list[Manifest], *, new_root: bool
+) -> Manifest:
+    """Write a session beside its place and rename it into it; `others` made what is there too."""
     place = session_place(draft.session_id, root)
     refuse_link(place.directory)
-    others = manifests.load_all(root)
     manifest = Manifest(
         draft.session_id, "session", draft.source_hash, old_root, draft.hashes, times.now()
     )
@@ -204,10 +206,13 @@ def _everything(directory: str) -> Iterator[str]:
         yield from (os.path.join(here, name) for name in sorted([*names, *linked]))
 
 
-def take_back(root: str, manifest: Manifest, *, force: bool = False) -> str | None:
+def take_back(
+    root: str, manifest: Manifest, *, force: bool = False, named: Named | None = None
+) -> str | None:
     """Remove what a migration made, exactly; return where a copy of changes was kept.
 
     What somebody has changed since is theirs: it is refused, or with `force` put into the archive.
+    `named` are the objects that each session names, where that is known.
     """
     if manifest.kind == "memory":
         return _take_back_memory(root, manifest, force=force)
@@ -219,12 +224,10 @@ def take_back(root: str, manifest: Manifest, *, force: bool = False) -> str | No
         if changed and not force:
             raise _refusal(manifest.id, changed)
         if changed:
-            manifest.state = "undoing"
-            manifests.save(root, manifest)
             kept = archive.put_away(place).path
         else:
             _vanish(root, place, manifest)
-    _forget(root, manifest)
+    _forget(root, manifest, named)
     return kept
 
 
@@ -264,7 +267,7 @@ def _refusal(name: str, changed: list[str]) -> RlmnbError:
     )
 
 
-def _forget(root: str, manifest: Manifest) -> None:
+def _forget(root: str, manifest: Manifest, named: Named | None = None) -> None:
     """Remove what a migration left outside its session: objects nobody else needs, its manifest."""
     if manifest.state != "undoing":
         manifest.state = "undoing"
@@ -272,9 +275,10 @@ def _forget(root: str, manifest: Manifest) -> None:
     if manifest.kind == "memory":
         for path in manifest.files:
             remove(os.path.join(root, path))
-    else:
-        others = [each for each in sessions.all_places(root) if each.session_id != manifest.id]
-        used = {name for counts in sweep.references(others).values() for name in counts}
+    elif manifest.objects:
+        there = {each.session_id: each for each in sessions.all_places(root)}
+        found = named if named is not None else sweep.references(there.values())
+        used = {name for each in there for name in found.get(each, ())}
         objects = Objects(os.path.join(root, "objects"))
         for name in manifest.objects:
             if name not in used:

@@ -14,6 +14,7 @@ from rlmnb.migrating.drafting import Draft, draft, hashes_of, named, source_hash
 from rlmnb.migrating.finding import BECOMES, Found, OldSession, find
 from rlmnb.migrating.manifests import Manifest
 from rlmnb.migrating.reading import Tree, hash_of
+from rlmnb.store import sessions, sweep
 from rlmnb.store.layout import archive_of, session_place, sessions_root
 
 Tell = Callable[[str], None]
@@ -68,6 +69,7 @@ class _Run:
         self.execute = execute
         self.force = force
         self.new_root = False
+        self.made = manifests.load_all(root) if execute else []
 
     def session(self, old: OldSession) -> Result:
         result = Result(old.session_id, legacy_ids=old.legacy_ids, notes=list(old.notes))
@@ -140,7 +142,8 @@ class _Run:
         known = manifests.load(self.root, old.session_id)
         if known is not None:
             keeping.take_back(self.root, known)
-        keeping.store(self.root, self.found.root, made, new_root=self.new_root)
+        where = (self.root, self.found.root)
+        self.made.append(keeping.store(*where, made, self.made, new_root=self.new_root))
         broken = {each["path"] for each in made.problems}
         result.files_migrated = [each.path for each in old.files if each.path not in broken]
         result.status = "updated" if known is not None else "migrated"
@@ -224,7 +227,8 @@ def rollback(name: str | None, *, force: bool = False, root: str | None = None) 
             manifests.load(root, name)  # says so if it is there and cannot be read
         if not meant or (name is not None and len(meant) > 1):
             raise _nothing(name, root, [each.id for each in known])
-        return [_taken_back(root, each, force=force) for each in meant]
+        named = sweep.references(sessions.all_places(root))
+        return [_taken_back(root, each, named, force=force) for each in meant]
 
 
 def _nothing(name: str | None, root: str, ids: list[str]) -> SessionNotFoundError:
@@ -238,10 +242,10 @@ def _nothing(name: str | None, root: str, ids: list[str]) -> SessionNotFoundErro
     )
 
 
-def _taken_back(root: str, manifest: Manifest, *, force: bool) -> Result:
+def _taken_back(root: str, manifest: Manifest, named: keeping.Named, *, force: bool) -> Result:
     result = Result(manifest.id, "rolled back", files_migrated=sorted(manifest.files))
     try:
-        kept = keeping.take_back(root, manifest, force=force)
+        kept = keeping.take_back(root, manifest, force=force, named=named)
         if kept is not None:
             result.reason = f"as it was changed, it is kept in {kept}"
     except (OSError, RlmnbError) as error:
