@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections import Counter
 from dataclasses import asdict
 
 from rlmnb.cli import text
@@ -13,7 +14,6 @@ from rlmnb.migrating.finding import default_root
 from rlmnb.migrating.run import Report, Result
 
 _GOOD = {"migrated": "ok", "updated": "ok", "rolled back": "ok"}
-_SHOWN = 20
 
 
 def migrate(args: Namespace) -> int:
@@ -46,12 +46,13 @@ def _progress(name: str) -> None:
 def _show(report: Report) -> None:
     for each in report.results:
         _line(each)
-        for file in each.files[:_SHOWN] if each.status == "planned" else ():
-            text.say(f"  {file['path']}: {file['becomes']}")
-        if len(each.files) > _SHOWN and each.status == "planned":
-            text.say(f"  and {len(each.files) - _SHOWN} more files")
+        if each.status == "planned":
+            becomes = Counter(file["becomes"] for file in each.files)
+            for what, count in becomes.items():
+                text.say(f"  {text.count(count, 'file'):>8}  {what}")
         for path, keys in each.unmapped.items():
-            text.say(f"  no place for, so kept in legacy/: {path}: {', '.join(keys)}")
+            told = f"has no place for {', '.join(keys)} of {path}: kept in legacy/"
+            text.say("  ", text.wrapped(told, 2, 4))
         for problem in each.problems:
             text.say("  ", text.painted("not read", "failed"), f" {problem['path']}: ",
                      problem["reason"])  # fmt: skip

@@ -378,10 +378,10 @@ def _add_migrate(commands: _Commands) -> None:
         "migrate",
         "migrating:migrate",
         "turn the state of earlier RLM tools into sessions, and take that back",
-        "rlmnb migrate                       # what would become of ~/.claude/rlm-state, ...\n"
-        "  rlmnb migrate --execute             # do it; the old files stay as they are\n"
-        "  rlmnb migrate --rollback 2716cb5d   # take one back; without an id, all\n"
-        "  rlmnb migrate --dual-write DIR      # and the other way: a session in the old shapes",
+        "rlmnb migrate                      # what would become of ~/.claude/rlm-*\n"
+        "  rlmnb migrate --execute            # do it; the old files stay as they are\n"
+        "  rlmnb migrate --rollback 2716cb5d  # take one back; without an id, all\n"
+        "  rlmnb migrate --dual-write DIR     # the other way: the old shapes",
     )
     parser.add_argument(
         "old_root",
