@@ -29,6 +29,7 @@ EVENTS: dict[str, int] = {
     "PreCompact": 10,
     "PostCompact": 5,
     "CwdChanged": 5,
+    "FileChanged": 5,
 }
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _OURS = "rlmnb.hook"

@@ -27,18 +27,25 @@ def usage_since(
     found: dict[str, dict[str, int]] = {}
     reasons: dict[str, str] = {}
     said = ""
+    since = progress.text("since") or ""
     try:
         reader = Reader(path, bookmarks.get(path))
     except (OSError, RlmnbError):
         return {}, {}  # gone, or no file of the kind that a transcript is
     with reader:
         for record in reader:
-            _count(record, counted, found)
+            _count(record, counted, {} if _repeated(record, since) else found)
             said = _listen(record, said, reasons)
             if deadline is not None and deadline():
                 break
         bookmarks[path] = reader.bookmark
     return found, reasons
+
+
+def _repeated(record: "dict[str, Any]", since: str) -> bool:
+    """Tell whether a fork only repeats a message of its parent's, where it was counted."""
+    at = record.get("timestamp")
+    return bool(since) and isinstance(at, str) and at < since
 
 
 def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> str:

@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_replaying(commands)
     _add_running(commands)
     _add_hooks(commands)
+    _add_telling(commands)
     _add_seeing(commands)
     _add_judging(commands)
     _add_keeping(commands)
@@ -187,6 +188,12 @@ def _add_writing(commands: _Commands) -> None:
     )
     _session(parser)
     parser.add_argument("--title", help="the new title; empty removes it")
+    parser.add_argument("--goal", metavar="TEXT", help="what it was begun for, in other words")
+    parser.add_argument(
+        "--activation",
+        choices=("complexity", "always", "never", "on", "off"),
+        help="recursive work: by the prompt's complexity, always, never; on and off are by hand",
+    )
     parser.add_argument("--tag", action="append", default=[], help="add a tag")
     parser.add_argument("--untag", action="append", default=[], help="remove a tag")
     parser.add_argument(
@@ -370,6 +377,16 @@ def _add_hooks(commands: _Commands) -> None:
         '"rlmnb statusline"}',
     )
     _session(parser)
+
+
+def _add_telling(commands: _Commands) -> None:
+    parser = commands.add(
+        "complexity",
+        "telling:complexity",
+        "say how much a prompt asks for, by rules alone, and why",
+        "rlmnb complexity 'why do all workers stop? compare a.py with b.py'",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - is stdin")
 
 
 def _add_seeing(commands: _Commands) -> None:

@@ -7,6 +7,7 @@ from rlmnb.capture import calls
 from rlmnb.capture.progress import Progress
 from rlmnb.errors import InvalidCellError
 from rlmnb.format import times
+from rlmnb.jsontext import portable
 from rlmnb.store import append as appending
 from rlmnb.store.layout import Place
 
@@ -29,6 +30,9 @@ class Writing:
         self._deadline = deadline
         self._together = False
         self.count = 0
+        # What the hook says back to its client, if anything.
+        self.answer: dict[str, Any] | None = None
+        self._read_state: dict[str, Any] | None = None
         self._progress: Progress
 
     @property
@@ -45,6 +49,19 @@ class Writing:
     def _cwd(self) -> str:
         cwd = self._event.text("cwd")
         return cwd if cwd and calls.is_path(cwd) and os.path.isabs(cwd) else os.getcwd()
+
+    def _section(self, name: str) -> "dict[str, Any]":
+        """Return a part of the session's state as the notebook has it."""
+        if self._read_state is None:
+            from rlmnb.store.notebook import peek_tail
+
+            tail = peek_tail(self._place.notebook)
+            self._read_state = (tail.state if tail is not None else None) or {}
+        found = self._read_state.get(name)
+        return found if isinstance(found, dict) else {}
+
+    def _about(self) -> "dict[str, Any]":
+        return self._section("session")
 
     # writing
 
@@ -69,7 +86,7 @@ class Writing:
         appending.write_entry(self._place, lambda _: whole, cwd=self._cwd, timeout=LOCK_SECONDS)
 
     def _set(self, **sections: "Any") -> None:
-        self._write({"op": "state", "set": sections})
+        self._write({"op": "state", "set": portable(sections)})
 
     def _keep(self, text: str) -> str:
         from rlmnb.store.objects import Objects

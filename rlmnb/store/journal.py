@@ -91,6 +91,20 @@ def has_begun(path: str) -> bool:
     return last_seq(path) >= 0
 
 
+def newest_entries(path: str) -> "Iterator[Entry]":
+    """Yield the readable entries from the newest back, reading no more than is asked for."""
+    try:
+        descriptor = open_regular(path)
+    except FileNotFoundError:
+        return
+    try:
+        for line in _lines_from_end(descriptor):
+            if (entry := parse_line(line)) is not None:
+                yield entry
+    finally:
+        os.close(descriptor)
+
+
 def entries_after(path: str, seq: int) -> "list[Entry]":
     """Return the entries with a higher sequence number, in order, reading only the end."""
     try:
