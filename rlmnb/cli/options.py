@@ -387,6 +387,27 @@ def _add_telling(commands: _Commands) -> None:
         "rlmnb complexity 'why do all workers stop? compare a.py with b.py'",
     )
     parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - is stdin")
+    parser = commands.add(
+        "blame",
+        "telling:blame",
+        "say which cell, in which session and for which goal, wrote a file or a line of it",
+        "rlmnb blame auth.py:12\n  rlmnb blame auth.py --json",
+    )
+    parser.add_argument("place", metavar="FILE[:LINE]", help="a file, and a line of it from 1")
+    parser.add_argument("--all", action="store_true", help="sessions of other projects too")
+    parser = commands.add(
+        "export",
+        "telling:export",
+        "write a session's traces, decisions or events as lines of JSON",
+        "rlmnb export decisions demo --output decisions.jsonl",
+    )
+    parser.add_argument(
+        "kind",
+        choices=("traces", "decisions", "events"),
+        help="why each cell was made; only those that decide something; all that happened",
+    )
+    _session(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
 
 
 def _add_seeing(commands: _Commands) -> None:
