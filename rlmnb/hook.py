@@ -67,7 +67,7 @@ def _event(data: bytes, agent: str) -> "Event | None":
 
 def _take_in(event: "Event", root: str) -> "dict[str, Any] | None":
     from rlmnb.capture.privacy import recording_off
-    from rlmnb.capture.secrets import redact
+    from rlmnb.capture.redaction import clean
     from rlmnb.ids import check_session_id
     from rlmnb.store.layout import session_place
 
@@ -75,7 +75,7 @@ def _take_in(event: "Event", root: str) -> "dict[str, Any] | None":
     place = session_place(check_session_id(session), root)
     if recording_off(place.directory, os.environ):
         return None
-    event.payload = redact(event.payload)
+    event.payload = clean(event.payload)
     from rlmnb.recording.events import Recording
 
     recording = Recording(place, event, deadline=_STARTED + _DEADLINE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rlmnb.capture.events import read_event
 from rlmnb.capture.history import History
 from rlmnb.capture.progress import Progress
-from rlmnb.capture.secrets import redact
+from rlmnb.capture.redaction import clean
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
 from rlmnb.ids import check_session_id
@@ -117,6 +117,6 @@ def _take_in_part(
 
 
 def _record(recording: Recording, payload: dict[str, object]) -> None:
-    event = read_event(redact(payload))
+    event = read_event(clean(payload))
     if event is not None:
         recording.take(event)

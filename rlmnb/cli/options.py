@@ -493,6 +493,19 @@ def _add_keeping(commands: _Commands) -> None:
         action="store_true",
         help="start a kernel, run a cell in it, and say how it went",
     )
+    parser = add(
+        "scrub",
+        "scrubbing:scrub",
+        "find secrets in what was written before, and with --yes take them out",
+        "rlmnb scrub demo\n  rlmnb scrub --all --yes\n"
+        "\nexit code 1: something was found and left as it is",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument("--all", action="store_true", help="every session, archived ones too")
+    parser.add_argument(
+        "--entropy", action="store_true", help="what only looks random too; takes some ids with it"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

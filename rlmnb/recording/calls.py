@@ -173,9 +173,9 @@ class Calls(Writing):
                 os.close(descriptor)
         except OSError:
             return response
-        from rlmnb.capture.secrets import redact_text
+        from rlmnb.capture.redaction import clean_text
 
-        return {**response, "stdout": redact_text(data.decode("utf-8", "replace"))}
+        return {**response, "stdout": clean_text(data.decode("utf-8", "replace"))}
 
     def _is_the_clients(self, path: str) -> bool:
         """Tell whether a file stands where the client keeps its own, and not just anywhere."""

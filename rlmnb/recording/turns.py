@@ -94,7 +94,7 @@ class Turns(Starting):
         """Take in from a transcript what each model has used since it was last read."""
         if not path or not calls.is_path(path) or not os.path.isabs(path):
             return
-        from rlmnb.capture.secrets import redact
+        from rlmnb.capture.redaction import clean
         from rlmnb.capture.usage import usage_since
 
         totals = self._progress.table("totals")
@@ -102,7 +102,7 @@ class Turns(Starting):
             self._progress, path, lambda: time.perf_counter() > self._deadline
         )
         known = self._progress.table("calls")
-        for call, reason in redact(reasons).items():
+        for call, reason in clean(reasons).items():
             if isinstance(known.get(call), str):
                 record = {"trace": {"rationale": reason}}
                 self._write({"op": "update", "cell_id": known[call], "record": record})

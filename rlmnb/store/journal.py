@@ -49,6 +49,11 @@ def _line(seq: int, entry: "Entry") -> bytes:
     return to_bytes(f'{{"seq":{seq}{"," if entry else ""}{body[1:]}\n')
 
 
+def line_of(entry: "Entry") -> bytes:
+    """Return the line that an entry with its number stands on, without its end."""
+    return _line(entry["seq"], {k: v for k, v in entry.items() if k != "seq"})[:-1]
+
+
 def _lines_from_end(descriptor: int) -> "Iterator[bytes]":
     """Yield the lines of an open journal, the last one first, reading no more than asked."""
     end = os.fstat(descriptor).st_size

@@ -21,7 +21,7 @@ COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
     "status", "replay", "invalidate", "exec", "kernel", "watch", "hooks", "mcp", "import",
     "statusline", "complexity", "blame", "export", "graph", "diff", "lint", "verify", "doctor",
-    "du", "prune", "archive", "restore", "rm", "schema",
+    "scrub", "du", "prune", "archive", "restore", "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 
