@@ -223,7 +223,9 @@ class Scrub:
             return _TEXT_DIGEST.sub(lambda at: self._objects.get(at[0], at[0]), value)
         if isinstance(value, dict):
             return {
-                key: item if key in _OF_FILES else self._with_new_objects(item)
+                self._objects.get(key, key): item
+                if key in _OF_FILES
+                else self._with_new_objects(item)
                 for key, item in value.items()
             }
         return (

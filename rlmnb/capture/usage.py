@@ -1,9 +1,8 @@
 """What models have used, from a transcript: each message once, however often it is there."""
 
+from rlmnb.capture.history import LONGEST_REASON
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
-
-_LONGEST_REASON = 1000
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> s
             if record.get("type") == "assistant":
                 said = block["text"]
         elif block.get("type") == "tool_use" and isinstance(block.get("id"), str) and said:
-            reasons[block["id"]] = said[:_LONGEST_REASON]
+            reasons[block["id"]] = said[:LONGEST_REASON]
     return said
 
 

@@ -123,8 +123,12 @@ class Calls(Writing):
             self._progress.keep("task", task)
         else:
             decision = task
-        goal = self._progress.text("goal")
-        return {k: text for k, text in (("goal", goal), ("decision", decision)) if text}
+        told = {
+            "goal": self._progress.text("goal"),
+            "decision": decision,
+            "rationale": self._event.text("imported_rationale"),
+        }
+        return {key: text for key, text in told.items() if text}
 
     def _commit(self, args: "dict[str, Any]", written: "dict[str, Any]") -> "dict[str, str] | None":
         """Return where the repository stands after a call that changed files, or git's own."""

@@ -11,11 +11,13 @@ from rlmnb.errors import LockTimeoutError
 from rlmnb.files import Lock
 from rlmnb.format import times
 from rlmnb.recording.turns import Turns
+from rlmnb.recording.writing import signature
 from rlmnb.store.layout import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from rlmnb.capture.events import Event
 
@@ -44,6 +46,40 @@ class Recording(Turns):
         if action is not None:
             self._begin()
             action(self)
+
+    def reached_turn(self) -> None:
+        """Note how far an import has got: what is written after this may be told of again."""
+        from rlmnb.store import journal
+
+        self._progress.keep("imported_seq", journal.last_seq(self._place.journal))
+
+    def recall(self) -> None:
+        """Learn what an import wrote after the turn that it will begin with again."""
+        from rlmnb.store import journal
+
+        reached = self._progress.value("imported_seq")
+        calls = self._progress.table("calls")
+        for entry in journal.newest_entries(self._place.journal):
+            if not isinstance(reached, int) or entry["seq"] <= reached:
+                break
+            cell = entry.get("cell")
+            metadata = cell.get("metadata") if isinstance(cell, dict) else None
+            record = metadata.get("rlmnb") if isinstance(metadata, dict) else None
+            if not isinstance(cell, dict):
+                continue
+            if isinstance(record, dict) and isinstance(record.get("tool_use_id"), str):
+                calls.setdefault(record["tool_use_id"], str(cell.get("id")))
+            elif (known := signature(cell)) is not None:
+                self._taken[known] = self._taken.get(known, 0) + 1
+
+    def keep_unknown(self, records: "list[Any]", kinds: "dict[str, int]") -> None:
+        """Keep what a transcript has that nobody knows yet: all of it as one object."""
+        if not records:
+            return
+        from rlmnb.jsontext import compact
+
+        text = "".join(compact(record) + "\n" for record in records)
+        self._set(session={"unknown_records": {self._keep(text): kinds}})
 
     def take_in_usage(self, path: str, *, subagent: bool) -> None:
         """Count what models have used, as a transcript has it."""
@@ -125,6 +161,7 @@ class _Batch:
         self._lock.__enter__()
         self._recording._together = True
         self._recording._progress = Progress(self._place.directory)
+        self._recording.recall()
         return self._recording
 
     def __exit__(self, *_: object) -> None:

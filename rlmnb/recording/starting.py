@@ -48,6 +48,10 @@ class Starting(Calls):
         seq = journal.begin(self._place, create, [], start=0, timeout=LOCK_SECONDS)
         fold(self._place, seq, timeout=self._left)
         make_current(self._place)
+        if self._together:
+            # An import that is cut short is known for one, and goes on at the next.
+            self._progress.keep("imported_seq", -1)
+            self._progress.save()
 
     # where it comes from
 

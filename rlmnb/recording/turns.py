@@ -101,7 +101,8 @@ class Turns(Starting):
         used, reasons = usage_since(
             self._progress, path, lambda: time.perf_counter() > self._deadline
         )
-        known = self._progress.table("calls")
+        # What is imported has its reasons already; to look for old cells takes the whole notebook.
+        known = {} if self._together else self._progress.table("calls")
         for call, reason in clean(reasons).items():
             if isinstance(known.get(call), str):
                 record = {"trace": {"rationale": reason}}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 2.0
 _LEAST_SECONDS = 0.05
+_GATHERED_BYTES = 2 * 1024 * 1024
 
 
 class Writing:
@@ -29,6 +30,9 @@ class Writing:
         self._event: Event = event  # type: ignore[assignment]
         self._deadline = deadline
         self._together = False
+        # Up to where the journal is in the notebook, while many events are taken in together.
+        self._folded = 0
+        self._taken: dict[tuple[str, str], int] = {}
         self.count = 0
         # What the hook says back to its client, if anything.
         self.answer: dict[str, Any] | None = None
@@ -66,11 +70,15 @@ class Writing:
     # writing
 
     def _append(self, cell: "dict[str, Any]") -> str:
+        if self._together and self._has(signature(cell)):
+            return ""  # an import that was cut short has it already
         self.count += 1
         if at := self._event.text("imported_at"):
             cell = _dated(cell, at)
         if self._together:
-            return appending.append_to_journal(self._place, cell, cwd=self._cwd)
+            name = appending.append_to_journal(self._place, cell, cwd=self._cwd)
+            self._fold_now_and_then()
+            return name
         try:
             return appending.append(self._place, cell, cwd=self._cwd, timeout=self._left).cell_id
         except InvalidCellError:
@@ -79,6 +87,24 @@ class Writing:
             # A person may have deleted the cell that this one was found to build on.
             alone = {**cell, "dependencies": []}
             return appending.append(self._place, alone, cwd=self._cwd, timeout=self._left).cell_id
+
+    def _has(self, text: "tuple[str, str] | None") -> bool:
+        """Tell whether a text was taken in before, each as often as it was."""
+        if text is None or not self._taken.get(text):
+            return False
+        self._taken[text] -= 1
+        return True
+
+    def _fold_now_and_then(self) -> None:
+        """Bring what has gathered into the notebook: memory follows what is not in it yet."""
+        size = os.stat(self._place.journal).st_size
+        if size - self._folded > _GATHERED_BYTES:
+            from rlmnb.store import journal
+            from rlmnb.store.fold import fold
+
+            fold(self._place, journal.last_seq(self._place.journal), timeout=LOCK_SECONDS)
+            self._folded = size
+            self._progress.save()
 
     def _write(self, entry: "dict[str, Any]") -> None:
         """Write to the journal only: whoever reads the notebook next has it taken in."""
@@ -92,6 +118,15 @@ class Writing:
         from rlmnb.store.objects import Objects
 
         return Objects(self._place.objects).put(text.encode("utf-8", "surrogateescape"))
+
+
+def signature(cell: "dict[str, Any]") -> "tuple[str, str] | None":
+    """Return what tells a text of a session from the others of its turn; None for a call."""
+    metadata = cell.get("metadata")
+    event = metadata.get("rlmnb_event") if isinstance(metadata, dict) else None
+    if not isinstance(event, dict):
+        return None
+    return str(event.get("type")), str(event.get("prompt_id") or cell.get("source"))
 
 
 def _dated(cell: "dict[str, Any]", at: str) -> "dict[str, Any]":
