@@ -16,12 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MOST = 500
+_SHELLS = frozenset(("sh", "dash", "bash", "zsh", "ksh", "ash", "busybox"))
 
 
 def client_pid(environ: "Mapping[str, str]") -> int:
     """Return the process of the client that asked for this hook."""
     told = environ.get("CLAUDE_PID", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 10 else os.getppid()
+    if told.isascii() and told.isdigit() and len(told) < 10:
+        return int(told)
+    parent = os.getppid()
+    # A client that has its hooks run by a shell is one further up.
+    try:
+        with open(f"/proc/{parent}/stat", encoding="utf-8", errors="replace") as file:
+            name, _, rest = file.read(4096).partition("(")[2].rpartition(")")
+    except OSError:  # not Linux, where the shell most often makes way for its last command
+        return parent
+    above = rest.split()[1:2]
+    return int(above[0]) if name in _SHELLS and above and above[0].isdigit() else parent
 
 
 def _directory(root: str) -> str:

@@ -90,6 +90,11 @@ class Turns(Starting):
             self._append(cell)
         self._set(lifecycle={"phase": "stopped"})
 
+    def _session_end(self) -> None:
+        # The last answer may not have been in the transcript yet when the turn stopped.
+        self._usage(self._event.text("transcript_path"))
+        super()._session_end()
+
     def _usage(self, path: "str | None", *, subagent: bool = False) -> None:
         """Take in from a transcript what each model has used since it was last read."""
         if not path or not calls.is_path(path) or not os.path.isabs(path):

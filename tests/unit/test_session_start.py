@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -220,6 +221,14 @@ def test_two_clients_in_one_project_hear_of_each_other_once(living: int) -> None
     assert "another session records this project now (16e49658)" in said
     assert hook(start("compact", cwd=cwd)) == SILENT
     assert hook(start("startup", "elsewhere", cwd="/")) == SILENT
+
+
+def test_a_client_behind_a_shell_is_known_by_its_own_process() -> None:
+    code = "from rlmnb.recording.clients import client_pid; print(client_pid({}))"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    for shell in (f"{command}; true", f"exec {command}"):
+        done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+        assert int(done.stdout) == os.getpid()
 
 
 def test_a_client_that_is_gone_is_not_another() -> None:
