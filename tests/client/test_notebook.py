@@ -202,9 +202,10 @@ if importlib.util.find_spec("rlmnb.hook"):
         run = run_client(script, "read", project, plugin_dir=REPOSITORY)
         written = Written(run, project)
         journal = written.path.with_name("journal.jsonl")
+        # The client waits until a file has been left alone for a while.
         command = (
-            f"for n in $(seq 300); do echo $n >> {data}; "
-            f"grep -q changed_files {journal} && break; sleep 0.1; done"
+            f"for n in $(seq 10); do echo $n >> {data}; for m in $(seq 40); do "
+            f"grep -q changed_files {journal} && break 2; sleep 0.1; done; done"
         )
         change = [Call("Bash", {"command": command, "description": "change it"}), "Done."]
         options: Any = {"plugin_dir": REPOSITORY, "resume": run.session_id}
