@@ -268,6 +268,19 @@ class Session:
                     }
         return found
 
+    def changes_seen(self) -> dict[str, Any]:
+        """Return the files that make cells stale and that a client saw change, and when.
+
+        What is stale is found by hashing; this adds what was told while the agent was at work.
+        """
+        told = sessions.section(sessions.section(self.stored_state(), "context"), "changed_files")
+        causes = [cause for each in self.stale.values() for cause in each]
+        return {
+            path: change
+            for path, change in told.items()
+            if isinstance(change, dict) and any(cause.startswith(f"{path} ") for cause in causes)
+        }
+
     def _tool_outputs(self) -> list[dict[str, Any]]:
         return [
             {

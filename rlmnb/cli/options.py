@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_replaying(commands)
     _add_running(commands)
     _add_hooks(commands)
+    _add_telling(commands)
     _add_seeing(commands)
     _add_judging(commands)
     _add_keeping(commands)
@@ -187,6 +188,12 @@ def _add_writing(commands: _Commands) -> None:
     )
     _session(parser)
     parser.add_argument("--title", help="the new title; empty removes it")
+    parser.add_argument("--goal", metavar="TEXT", help="what it was begun for, in other words")
+    parser.add_argument(
+        "--activation",
+        choices=("complexity", "always", "never", "on", "off"),
+        help="recursive work: by the prompt's complexity, always, never; on and off are by hand",
+    )
     parser.add_argument("--tag", action="append", default=[], help="add a tag")
     parser.add_argument("--untag", action="append", default=[], help="remove a tag")
     parser.add_argument(
@@ -420,6 +427,37 @@ def _add_migrate(commands: _Commands) -> None:
     )
 
 
+def _add_telling(commands: _Commands) -> None:
+    parser = commands.add(
+        "complexity",
+        "telling:complexity",
+        "say how much a prompt asks for, by rules alone, and why",
+        "rlmnb complexity 'why do all workers stop? compare a.py with b.py'",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - is stdin")
+    parser = commands.add(
+        "blame",
+        "telling:blame",
+        "say which cell, in which session and for which goal, wrote a file or a line of it",
+        "rlmnb blame auth.py:12\n  rlmnb blame auth.py --json",
+    )
+    parser.add_argument("place", metavar="FILE[:LINE]", help="a file, and a line of it from 1")
+    parser.add_argument("--all", action="store_true", help="sessions of other projects too")
+    parser = commands.add(
+        "export",
+        "telling:export",
+        "write a session's traces, decisions or events as lines of JSON",
+        "rlmnb export decisions demo --output decisions.jsonl",
+    )
+    parser.add_argument(
+        "kind",
+        choices=("traces", "decisions", "events"),
+        help="why each cell was made; only those that decide something; all that happened",
+    )
+    _session(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+
+
 def _add_seeing(commands: _Commands) -> None:
     parser = commands.add(
         "graph",
@@ -503,6 +541,19 @@ def _add_keeping(commands: _Commands) -> None:
         action="store_true",
         help="start a kernel, run a cell in it, and say how it went",
     )
+    parser = add(
+        "scrub",
+        "scrubbing:scrub",
+        "find secrets in what was written before, and with --yes take them out",
+        "rlmnb scrub demo\n  rlmnb scrub --all --yes\n"
+        "\nexit code 1: something was found and left as it is",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument("--all", action="store_true", help="every session, archived ones too")
+    parser.add_argument(
+        "--entropy", action="store_true", help="what only looks random too; takes some ids with it"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

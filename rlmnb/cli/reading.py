@@ -162,10 +162,14 @@ def show(args: Namespace) -> int:
         "notebook": session.path,
         "project": _project_directory(about["project"]),
         "branch": about["branch"],
+        "goal": text.first_line(about["original_goal"]),
+        "now at": text.first_line(about["goal"] if about["goal"] != about["title"] else None),
+        "about": ", ".join(about["keywords"]),
+        "recursion": _activation_line(state["activation"]),
         "begun": text.ago(about["created_at"]),
         "updated": text.ago(about["updated_at"]),
         "ended": text.ago(about["ended_at"]) if about["ended_at"] else None,
-        "forked from": (about["forked_from"] or {}).get("session_id"),
+        "forked from": _origin(about),
         "tags": ", ".join(about["tags"]),
         "transcript": session.transcript_path,
         "at hand": ", ".join(state["context"]["working_memory"]),
@@ -179,6 +183,25 @@ def show(args: Namespace) -> int:
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
     return 0
+
+
+def _origin(about: Mapping[str, Any]) -> str | None:
+    origin = about["forked_from"] or {}
+    if not origin:
+        return about["parent_session_id"] and str(about["parent_session_id"])
+    cell = origin.get("cell_id")
+    return f"{origin['session_id']}{f' after {cell}' if cell else ''}"
+
+
+def _activation_line(activation: Mapping[str, Any]) -> str | None:
+    """Say whether recursive work is on for the last prompt, and why."""
+    if activation["complexity_score"] is None and not activation["activation_reason"]:
+        return None
+    word = "on" if activation["rlm_active"] else "off"
+    score = activation["complexity_score"]
+    shown = f", complexity {score:.2f}" if score is not None else ""
+    reason = activation["activation_reason"]
+    return f"{word} ({activation['activation_mode']}{shown})" + (f": {reason}" if reason else "")
 
 
 def _cells_line(session: Session) -> str:
@@ -203,6 +226,8 @@ def list_cells(args: Namespace) -> int:
     if args.status == "stale":
         for cell in found:
             text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
+        for path, change in session.changes_seen().items():
+            text.note(f"{path}: seen to change {text.ago(change.get('at'))}")
     return 0
 
 

@@ -150,6 +150,12 @@ def check(archived: Archived) -> None:
             pass
 
 
+def members(archived: Archived) -> Iterator[tuple[str, bytes]]:
+    """Yield what an archive holds, each member checked."""
+    with _opened(archived.path) as pack:
+        yield from _members(pack, archived)
+
+
 def read_manifest(path: str) -> Archived:
     """Return what an archive says of itself, having checked that it can be one of ours."""
     with _opened(path) as pack:
