@@ -15,6 +15,7 @@ from rlmnb.errors import CellNotFoundError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.model import Picture, draw
+from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500
@@ -30,7 +31,7 @@ _ENDINGS = {
 
 def show_graph(args: Namespace) -> int:
     """Draw what the cells of a session need from one another."""
-    session = opened(args)
+    session = judged(opened(args))
     picture = draw(
         session.index,
         session.stale,

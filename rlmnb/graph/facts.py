@@ -44,6 +44,8 @@ def facts_of(cell: dict[str, Any], number: int, known: dict[str, Facts] | None =
         facts["problem"] = problem
     if record:
         facts |= _recorded(record, facts)
+        if isinstance(record.get("run"), dict):
+            facts["traced"] = True
         if _shows_another(cell, record):
             facts["reshown"] = True
     facts |= _named(source, source_hash, known)

@@ -429,3 +429,27 @@ def test_others_than_notebooks_leave_no_trace():
         found: Any = [json.loads(line) for line in
                       Path(".rlmnb/nb.ipynb/by-hand.jsonl").read_text().splitlines()]  # fmt: skip
         assert [entry["cell_id"] for entry in found] == ["c0"]
+
+
+def test_every_command_calls_the_same_cells_stale(run_json, run):
+    write("x = 1", "y = 0 * x", "print(y)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", "x = 5")
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+        lab.run("c1")  # with an equal result, so c2 holds
+        lab.save()
+        assert comes_to({})
+        assert run_json("cells", "nb.ipynb", "--status", "stale") == []
+        lab.run("c2", "c0")
+        lab.edit("c1", "y = 7")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+    listed = run_json("cells", "nb.ipynb", "--status", "stale")
+    assert [cell["cell_id"] for cell in listed] == ["c1", "c2"]
+    drawn = run_json("graph", "nb.ipynb")
+    assert [node["id"] for node in drawn["nodes"] if "stale" in str(node)] == ["c1", "c2"]
+    assert "2 stale" in run("show", "nb.ipynb").stdout
+    assert run_json("stats", "nb.ipynb")["stale"] == 2
