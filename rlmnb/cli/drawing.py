@@ -10,12 +10,11 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from rlmnb.cli import text
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.errors import CellNotFoundError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.model import Picture, draw
-from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500

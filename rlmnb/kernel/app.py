@@ -99,9 +99,9 @@ class RlmnbKernel(IPythonKernel):
 
     def _look_after_itself(self, life: dict[str, Any]) -> None:
         """End when nobody can want this kernel any more, also while a cell runs."""
-        self._ignore_this_thread()
         while True:
             time.sleep(_LIFE_SECONDS)
+            self._ignore_this_thread()  # once there is somebody who would count what it does
             idle = not self._busy and time.monotonic() - self._last_used > life["idle"]
             if idle or not os.path.exists(life["notebook"]):
                 self._store_now()

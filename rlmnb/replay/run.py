@@ -43,6 +43,7 @@ from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
+from rlmnb.store.byhand import began
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -343,7 +344,8 @@ class _Replay:
             run["around"] = self._env.around()
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
-        return run
+        # A run that was cut short may have left files that nobody could tell from a person's.
+        return began(run, [cell.run])
 
     def _read_too_new(self, trace: Run) -> bool:
         """Put back the files that a cell has read in another version than it was due.
