@@ -25,6 +25,7 @@ from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
+from rlmnb.kernel.remembering import memory_of, memory_version
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
@@ -130,6 +131,8 @@ class RlmnbKernel(IPythonKernel):
                 hidden=Hidden(self.shell),
                 limit=_largest(),
             )
+            if self.notebook is not None and (memory := memory_of(self.notebook)):
+                self._tracker.restore([memory_version(memory)], [], {})
         return self._tracker
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:

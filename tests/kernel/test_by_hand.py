@@ -229,7 +229,8 @@ def test_a_session_runs_where_its_agent_did_and_takes_cells_in_between(tmp_path)
     (project / "auth.py").write_text("def login(): ...\n")
     session = Session.create("s1", project)
     session.append("text = open('auth.py').read()")
-    session.append("print(len(text))")
+    session.append("print(len(text), working_memory['limit'])")
+    session.remember(limit=3)
     path = notebook_of("s1")
     ids = [cell.cell_id for cell in session.cells]
     with opened(path) as lab:
@@ -237,13 +238,17 @@ def test_a_session_runs_where_its_agent_did_and_takes_cells_in_between(tmp_path)
         lab.save()
         assert comes_to({}, "s1")
         late = rlmnb.append("s1", {"source": "print('from the agent')", "output": "from the agent"})
-        lab.edit(ids[1], "print(len(text) + 1)")
+        lab.edit(ids[1], "print(len(text) + working_memory['limit'])")
         lab.run(ids[1])
         lab.save()  # an older buffer: it has not got the cell of the agent
         assert comes_to({}, "s1")
         assert [cell.cell_id for cell in Session.open("s1").cells] == [*ids, late]
         (project / "auth.py").write_text("changed\n")
         assert set(stale("s1")) == {*ids}
+        (project / "auth.py").write_text("def login(): ...\n")
+        assert stale("s1") == {}
+        session.remember(limit=4)
+        assert stale("s1") == {ids[1]: ["working_memory changed"]}
 
 
 def test_a_kernel_that_is_killed_leaves_what_was_written_and_a_new_one_begins_empty():
