@@ -56,7 +56,7 @@ class ByHand:
         self._producers: dict[str, str] = {}
         # The last trace of each cell, and those that no file has yet.
         self._entries: dict[str, dict[str, Any]] = {}
-        self._waiting: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._written_to: str | None = None
         self._lock = threading.Lock()
         # Held while the disk is waited for, which a cell never is.
@@ -155,8 +155,10 @@ class ByHand:
     def _keep(self, entry: dict[str, Any]) -> None:
         cell_id = entry["cell_id"]
         self._entries[cell_id] = entry
+        run = entry["run"]
         if len(self._waiting) < _MOST_WAITING:
-            self._waiting[cell_id] = entry
+            # Which of several runs gets saved, nobody knows yet.
+            self._waiting[cell_id, run["text"], run["shown"]] = entry
 
     def _take_over_displays(self) -> None:
         """Keep what cells show now that another one has changed it."""
@@ -196,14 +198,16 @@ class ByHand:
         with self._writing:
             with self._lock:
                 waiting = dict(self._waiting)
-            found = self._where.find(waiting.keys()) if waiting else None
+            ids = {key[0] for key in waiting}
+            found = self._where.find(ids) if waiting else None
             if found is not None:
                 place, held = found
-                self._write(place, [waiting[cell_id] for cell_id in waiting if cell_id in held])
+                ready = {key: entry for key, entry in waiting.items() if key[0] in held}
+                self._write(place, sorted(ready.values(), key=lambda entry: str(entry["at"])))
                 with self._lock:
-                    for cell_id in held:
-                        if self._waiting.get(cell_id) is waiting[cell_id]:
-                            del self._waiting[cell_id]
+                    for key, entry in ready.items():
+                        if self._waiting.get(key) is entry:
+                            del self._waiting[key]
             elif waiting and self._where.lost:
                 self._complain(f"{self._where.path} is gone, so nothing that is run is recorded")
             watch = bool(self._waiting) and not self._watching

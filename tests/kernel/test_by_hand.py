@@ -286,15 +286,22 @@ def test_two_kernels_on_one_notebook_both_count():
 
 
 def test_errors_interrupts_and_what_is_allowed_to_fail():
-    write("1 / 0", "x = 1", "raise ValueError('as said')", "import time\ntime.sleep(100)")
+    write(
+        "1 / 0",
+        "x = 1",
+        "raise ValueError('as said')",
+        "print('begun')\nimport time\ntime.sleep(100)",
+    )
     with opened("nb.ipynb") as lab:
         lab.cell("c2")["metadata"]["tags"] = ["raises-exception"]
         assert lab.run("c0", "c1", "c2") == ["error", "ok", "error"]
-        request = lab.send(lab.cell("c3"))
-        while lab.client.get_iopub_msg(timeout=20)["msg_type"] != "execute_input":
+        slow = lab.cell("c3")
+        request = lab.send(slow)
+        while (message := lab.client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
             pass
+        lab.take_in(slow, "stream", message["content"])
         lab.manager.interrupt_kernel()
-        assert lab.hear(lab.cell("c3"), request) == "error"
+        assert lab.hear(slow, request) == "error"
         lab.save()
         failed = ["failed when it last ran"]
         assert comes_to({"c0": failed, "c3": failed})
