@@ -125,6 +125,7 @@ class ByHand:
     ) -> dict[str, Any]:
         if trace is None or "problem" in trace:
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
+        trace = _tightened(trace)
         run = {
             **trace,
             "text": source_hash(code),
@@ -249,6 +250,18 @@ class ByHand:
                 seen, pause = now, _WAIT_SECONDS[0]
                 self.write()
         self._watching = False
+
+
+def _tightened(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Count as written what only holds a function that was replaced, whoever it belongs to.
+
+    If that was made by a cell below, what it was made of is not there above, and the digests say so.
+    """
+    loosened = trace.get("loosened", ())
+    reads = {name: read for each in loosened for name, read in each["reads"].items()}
+    kept = {key: value for key, value in trace.items() if key != "loosened"}
+    writes = [*trace["writes"], *(each["version"] for each in loosened)]
+    return {**kept, "writes": writes, "reads": {**trace["reads"], **reads}}
 
 
 def _dependencies(metadata: Mapping[str, Any]) -> list[str]:
