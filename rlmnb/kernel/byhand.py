@@ -255,7 +255,7 @@ class ByHand:
 def _tightened(trace: Mapping[str, Any]) -> dict[str, Any]:
     """Count as written what only holds a function that was replaced, whoever it belongs to.
 
-    If that was made by a cell below, what it was made of is not there above, and the digests say so.
+    If a cell below made that, what it was made of is not there above, and the digests say so.
     """
     loosened = trace.get("loosened", ())
     reads = {name: read for each in loosened for name, read in each["reads"].items()}
