@@ -48,6 +48,7 @@ def test_run_all_by_hand_leaves_nothing_to_replay(run_json):
         lab.save()
         assert comes_to({})
     assert run_json("status", "nb.ipynb")["stale"] == []
+    run_json("verify", "nb.ipynb")
     before = Path("nb.ipynb").read_bytes()
     report = replay(Session.open("nb.ipynb"))
     assert (report.executed, report.kernel) == ([], "not started")
