@@ -23,6 +23,8 @@ _FLAGS = {
     "socket.connect": "network",
 }
 _MOST_NAMES = 500
+# Up to here it is worth a look what a file was before a cell wrote over it.
+_SMALL_FILE = 64 * 1024 * 1024
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -200,8 +202,11 @@ class Watch:
             self._ours.setdefault(name, None)
 
     def _note_before(self, name: str) -> None:
+        if name in self._first:
+            return
         now = self.read[name]["hash"] if name in self.read else kind_of(name)
-        self._first.setdefault(name, now)
+        small = now == "file" and os.path.getsize(name) <= _SMALL_FILE
+        self._first[name] = digest.of_file(name)["hash"] if small else now
 
     def _moved(self, source: Any, target: Any) -> None:
         """Count what stood at one path as read, and both as written."""

@@ -415,6 +415,24 @@ def test_a_generator_that_is_seeded_twice_is_seeded_still():
         assert comes_to({})
 
 
+def test_a_file_that_a_notebook_writes_over_is_only_strange_where_it_was_read_too_late():
+    Path("data.txt").write_text("b a")
+    write("text = open('data.txt').read()", "print(len(text))",
+          "with open('data.txt', 'w') as file:\n    file.write(' '.join(sorted(text.split())))",
+          )  # fmt: skip
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.run()  # what it reads now is what it has written
+        lab.save()
+        assert comes_to({"c0", "c1", "c2"})
+        lab.restart()
+        lab.run()
+        lab.save()
+        assert comes_to({})
+
+
 def test_a_mark_is_done_with_by_a_run_that_knew_of_it_and_by_no_other():
     write("x = 1", "print(x)")
     with opened("nb.ipynb") as lab:
