@@ -31,6 +31,18 @@ def opened(args: Namespace) -> Session:
     return session
 
 
+def judged(session: Session) -> Session:
+    """Return a session that says of its cells what a replay would, where any of them was run.
+
+    One that was only recorded is judged by its index alone, which takes no parsing.
+    """
+    if session.index.get("traced"):
+        from rlmnb.replay.cells import stale_cells
+
+        session.judge(stale_cells(session))
+    return session
+
+
 def list_sessions(args: Namespace) -> int:
     """List sessions, the one updated last first."""
     if args.archived:
@@ -150,7 +162,7 @@ def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
 
 def show(args: Namespace) -> int:
     """Show one session: what it is, and how its cells stand."""
-    session = opened(args)
+    session = judged(opened(args))
     state = session.view()
     if args.json:
         text.print_json(state)
@@ -212,7 +224,7 @@ def _cells_line(session: Session) -> str:
 
 def list_cells(args: Namespace) -> int:
     """List cells, all or those that match."""
-    session = opened(args)
+    session = judged(opened(args))
     selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
     found = session.select(selector) if selector else session.cells
     found = found(type=args.type, status=args.status, file=args.file)
@@ -257,7 +269,7 @@ def shown_status(cell: Cell) -> str:
 
 def show_cell(args: Namespace) -> int:
     """Show one cell: its source, outputs, edges and record."""
-    session = opened(args)
+    session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
         sys.stdout.buffer.write(full_output(session, cell))
@@ -413,7 +425,7 @@ def touches(cell: Cell, path: str) -> bool:
 
 def show_stats(args: Namespace) -> int:
     """Count cells by type, operation and status, and sum up time and tokens."""
-    session = opened(args)
+    session = judged(opened(args))
     entries = [cell.entry for cell in session.cells]
     stats = {
         "session_id": session.id,

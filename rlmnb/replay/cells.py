@@ -9,13 +9,20 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.graph.effects import ANY, is_effectful, tools_called
-from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
-from rlmnb.kernel.canonical import Walk
+from rlmnb.graph.traces import (
+    CodeCell,
+    Environment,
+    Files,
+    first_versions,
+    last_writes,
+    makers,
+    survey,
+)
+from rlmnb.kernel.remembering import NAME, memory_version
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_MEMORY = "working_memory"
 _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
 
@@ -54,6 +61,7 @@ def code_cells(session: Session) -> list[CodeCell]:
                     if other not in entries or entries[other]["status"] is not None
                 },
                 output_hash=entry["output_hash"],
+                reshown=own and bool(entry.get("reshown")),
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
             )
@@ -113,7 +121,8 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells))
+    before = first_versions(cells)
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:
@@ -127,15 +136,4 @@ def starting_environment(session: Session) -> Environment:
     memory = session.working_memory
     if not memory:
         return Environment()
-    walk = Walk({_MEMORY: memory}, lambda: "")
-    walk.variable(_MEMORY)
-    version = {
-        "names": [_MEMORY],
-        "digest": walk.digest(),
-        "own": {_MEMORY: walk.digest()},
-        "refs": [],
-        "object": None,
-        "problem": None,
-        "value": memory,
-    }
-    return Environment(names={_MEMORY: version})
+    return Environment(names={NAME: memory_version(memory)})

@@ -27,7 +27,7 @@ def test_a_session_has_these_names():
     assert public == [
         "append", "append_cell", "cell", "cells", "chain", "changes_seen", "complete",
         "context_files", "create", "findings", "forget", "fork", "id", "index", "invalidate",
-        "objects", "open", "path", "place", "refresh", "remember", "revalidate", "save",
+        "judge", "objects", "open", "path", "place", "refresh", "remember", "revalidate", "save",
         "select", "stale", "state", "stored_state", "transcript_path", "view", "whole",
         "working_memory",
     ]  # fmt: skip
