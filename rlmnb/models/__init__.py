@@ -1,0 +1,1 @@
+"""Model calls: asked once, kept in the notebook, counted, and answered from there."""

@@ -1,0 +1,143 @@
+"""Calls as a cell's record keeps them, and finding an answer among those that are kept.
+
+`rlmnb.format.calls` is the definition of a kept call; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from rlmnb.models.request import Answer, Request, Try, Usage, changed_parts
+
+Call = dict[str, Any]
+_LONGEST_INLINE = 16 * 1024
+_LONGEST_PROMPT = 2 * 1024
+_PREVIEW = 400
+Put = Callable[[bytes], str]
+Get = Callable[[str], bytes]
+
+
+def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) -> Call:
+    """Return a call as the record keeps it; what is long goes among the objects."""
+    call: Call = {
+        "key": request.key(),
+        "parts": request.parts(),
+        "model": request.model,
+        "request": _summary(request, put),
+        "answered_by": answer.model,
+        "usage": asdict(answer.usage),
+        "cost_usd": answer.cost_usd,
+        "duration_ms": round(answer.duration_ms, 3),
+        "attempts": [asdict(each) for each in answer.attempts],
+        "from_cache": False,
+        "at": at,
+        **more,
+    }
+    data = answer.text.encode("utf-8", "surrogatepass")
+    if len(data) > _LONGEST_INLINE:
+        return {**call, "response": None, "object": put(data)}
+    return {**call, "response": answer.text}
+
+
+def _summary(request: Request, put: Put) -> dict[str, Any]:
+    """Say what was asked: all of it where it is short, else its beginning and where the rest is."""
+    found: dict[str, Any] = {"parameters": dict(request.parameters)} if request.parameters else {}
+    text = "\n\n".join(
+        each.content if each.role == "user" else f"[{each.role}] {each.content}"
+        for each in request.messages
+    )
+    for name, said in (("prompt", text), ("system", request.system or "")):
+        if len(said) > _LONGEST_PROMPT:
+            found[name] = said[:_PREVIEW] + "…"
+            found[f"{name}_object"] = put(said.encode("utf-8", "surrogatepass"))
+        elif said:
+            found[name] = said
+    return found
+
+
+def as_answer(call: Call, get: Get) -> Answer:
+    """Return the answer that a kept call has, exactly."""
+    text = call.get("response")
+    if text is None:
+        text = get(call["object"]).decode("utf-8", "surrogatepass")
+    return Answer(
+        text=text,
+        model=call.get("answered_by") or call["model"],
+        usage=Usage(**_known(call.get("usage"), Usage)),
+        duration_ms=call.get("duration_ms") or 0.0,
+        attempts=tuple(Try(**_known(each, Try)) for each in call.get("attempts") or ()),
+        cost_usd=call.get("cost_usd"),
+        from_cache=True,
+    )
+
+
+def _known(given: Any, kind: Any) -> dict[str, Any]:
+    """Return the fields that we know: a newer version may have written more."""
+    if not isinstance(given, Mapping):
+        return {}
+    return {name: given[name] for name in kind.__dataclass_fields__ if name in given}
+
+
+def is_call(value: Any) -> bool:
+    """Tell whether something in a record is a call that can answer."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("key"), str)
+        and isinstance(value.get("model"), str)
+        and (isinstance(value.get("response"), str) or isinstance(value.get("object"), str))
+    )
+
+
+def expired(call: Call, now: str, seconds: float | None) -> bool:
+    """Tell whether an answer is older than it may be."""
+    if seconds is None:
+        return False
+    try:
+        age = datetime.fromisoformat(now) - datetime.fromisoformat(call["at"])
+    except (KeyError, TypeError, ValueError):
+        return True
+    return age.total_seconds() > seconds
+
+
+@dataclass
+class Kept:
+    """The calls that cells have made, by cell, in the order in which they were made."""
+
+    by_cell: dict[str, list[Call]] = field(default_factory=dict)
+
+    def find(self, cell_id: str, key: str, nth: int, *, elsewhere: bool) -> Call | None:
+        """Return the n-th call with this key of a cell, else, if asked, of the other cells."""
+        own = [call for call in self.by_cell.get(cell_id, ()) if call["key"] == key]
+        if nth < len(own):
+            return own[nth]
+        if not elsewhere:
+            return None
+        others = [
+            call
+            for other, calls in self.by_cell.items()
+            if other != cell_id
+            for call in calls
+            if call["key"] == key
+        ]
+        return others[nth] if nth < len(others) else None
+
+    def nearest(self, cell_id: str, parts: Mapping[str, str]) -> tuple[str, ...] | None:
+        """Say which parts differ from the most similar call of a cell, None if it has none."""
+        differences = [
+            changed_parts(parts, call.get("parts") or {}) for call in self.by_cell.get(cell_id, ())
+        ]
+        return min(differences, key=len, default=None)
+
+
+def kept_in(cells: Iterable[tuple[str, Any]]) -> Kept:
+    """Return the calls of a notebook, given each cell's id and record as they are found there."""
+    found: dict[str, list[Call]] = {}
+    for cell_id, record in cells:
+        calls = record.get("calls") if isinstance(record, dict) else None
+        usable = [call for call in calls if is_call(call)] if isinstance(calls, list) else []
+        if usable:
+            found[cell_id] = usable
+    return Kept(found)
