@@ -5,6 +5,7 @@ Each name below is loaded when it is first used.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlmnb.models.calling import allm_query as allm_query
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from rlmnb.models.reducing import map_reduce as map_reduce
     from rlmnb.models.reducing import summarize as summarize
     from rlmnb.models.verifying import verify as verify
+
+# How to say where this process makes its calls, before the first one; a kernel sets it.
+settle: "Callable[[], None] | None" = None
 
 HOMES = {
     "allm_query": "calling",
