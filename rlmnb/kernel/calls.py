@@ -8,8 +8,10 @@ is, and the notebook the rest.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +108,8 @@ class Calls:
             self._inside += 1
             if outermost:
                 self._filters = list(warnings.filters)
+                self._loggers = set(logging.root.manager.loggerDict)
+                self._modules = len(sys.modules)
         chance = random.getstate() if main else None
         try:
             with self._unheard():
@@ -113,10 +117,21 @@ class Calls:
         finally:
             with self._lock:
                 self._inside -= 1
-                if self._inside == 0 and list(warnings.filters) != self._filters:
-                    warnings.filters[:] = self._filters  # type: ignore[index]
+                if self._inside == 0:
+                    self._undo_imports()
             if chance is not None and random.getstate() != chance:
                 random.setstate(chance)
+
+    def _undo_imports(self) -> None:
+        """Take back what libraries set for everybody when they are imported."""
+        if list(warnings.filters) != self._filters:
+            warnings.filters[:] = self._filters  # type: ignore[index]
+        if len(sys.modules) == self._modules:
+            return
+        for name, logger in list(logging.root.manager.loggerDict.items()):
+            if name not in self._loggers and isinstance(logger, logging.Logger):
+                logger.handlers[:] = []
+                logger.level, logger.disabled, logger.propagate = logging.NOTSET, False, True
 
     def default_model(self) -> str | None:
         """Return the model that is meant where none is named; the cell depends on which it is."""

@@ -260,7 +260,7 @@ def test_equal_questions_of_two_cells_are_asked_once(serve: Callable[..., ChatAp
 
 
 def test_a_cell_that_looks_at_another_depends_on_it(serve: Callable[..., ChatApi]):
-    serve(lambda asked: {"holds": "2" in asked.prompt, "confidence": 0.9, "reason": "sums"})
+    serve(lambda asked: {"holds": "result:\n2" in asked.prompt, "confidence": 0.9, "reason": "sums"})
     notebook(
         "print(1 + 1)",
         "seen = cell('c0')\nprint(seen.output, seen.source)",
@@ -376,7 +376,7 @@ def test_a_recorded_call_is_made_when_it_is_stale_and_a_model_is_there(
     report = replay(Session.open("demo"))
     assert report.errors == {}
     assert len(api.asked) == 1
-    assert Session.open("demo").cells[2].outputs[0]["text"] == "said now\n"
+    assert Session.open("demo").cells[2].outputs[0]["text"] == ["said now\n"]
 
 
 def test_a_failed_cell_keeps_the_answers_it_had_paid_for(serve: Callable[..., ChatApi]):
