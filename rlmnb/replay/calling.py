@@ -42,7 +42,7 @@ class Calling:
             "notebook": self._session.path,
             "mode": mode,
             "expire": tags.expiry_of(cell.tags, self._wishes.calls_expire),
-            "force": bool(self._wishes.force),
+            "force": self._wishes.over_budget,
             "limits": self._limits,
             "spent": asdict(budget.sum_of(self._ever.made)),
             "model": self._model,

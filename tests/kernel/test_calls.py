@@ -260,7 +260,9 @@ def test_equal_questions_of_two_cells_are_asked_once(serve: Callable[..., ChatAp
 
 
 def test_a_cell_that_looks_at_another_depends_on_it(serve: Callable[..., ChatApi]):
-    serve(lambda asked: {"holds": "result:\n2" in asked.prompt, "confidence": 0.9, "reason": "sums"})
+    serve(
+        lambda asked: {"holds": "result:\n2" in asked.prompt, "confidence": 0.9, "reason": "sums"}
+    )
     notebook(
         "print(1 + 1)",
         "seen = cell('c0')\nprint(seen.output, seen.source)",
