@@ -22,6 +22,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.errors import CellNotFoundError
 from rlmnb.format.nbjson import source_of
+from rlmnb.kernel.pending import Pending
 from rlmnb.models import budget, choosing, current, tags
 from rlmnb.models.asking import Desk, Rules
 from rlmnb.models.budget import Limits, Spent
@@ -73,6 +74,7 @@ class Calls:
         self._cell_id = cell_id or ""
         self._about = about or {}
         self._desk: Desk | None = None
+        self._pending: Pending | None = None
         self._default: str | None = None
         self._looked: dict[str, dict[str, str]] = {}
         self._here = current.Surroundings(
@@ -87,6 +89,9 @@ class Calls:
     def finish(self) -> dict[str, Any]:
         """Return what the trace of the cell has to tell of its calls; nothing if it made none."""
         found: dict[str, Any] = {}
+        if self._pending is not None:
+            with self.apart():
+                self._pending.clear()
         if self._desk is not None and (calls := self._desk.done()):
             self._since[self._cell_id] = calls
             self._kept.put(self._cell_id, calls)
@@ -151,6 +156,10 @@ class Calls:
         """Return where the cell that runs asks; made at its first call."""
         if self._desk is None:
             self._read()
+            self._pending = Pending(self._notebook(), self._cell_id)
+            if left := self._pending.calls():
+                # What a run had been answered that came to no end.
+                self._kept.add(self._cell_id, left)
             self._desk = Desk(
                 choosing.provider_for,
                 rules=self._rules(),
@@ -159,6 +168,7 @@ class Calls:
                 cell_id=self._cell_id,
                 put=self._objects.put,
                 get=self._objects.get,
+                tell=self._pending.add,
             )
         return self._desk
 

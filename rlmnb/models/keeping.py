@@ -141,6 +141,11 @@ class Kept:
         self.by_cell[cell_id] = merged(self.by_cell.get(cell_id, []), calls)
         self.__post_init__()
 
+    def add(self, cell_id: str, calls: list[Call]) -> None:
+        """Take in more calls of a cell, after those that it has."""
+        self.by_cell[cell_id] = [*self.by_cell.get(cell_id, ()), *calls]
+        self.__post_init__()
+
     def find(self, cell_id: str, key: str, nth: int, *, elsewhere: bool) -> Call | None:
         """Return the n-th call with this key of a cell, else, if asked, of the other cells."""
         found = [(at, call) for at, call in self._by_key.get(key, ()) if is_call(call)]
