@@ -45,6 +45,9 @@ class ManagedKernel:
         self.changed: set[int] = set()
         self._updates: set[str] = set()
         self._running = -1
+        # What the kernel is told with a cell, and whoever wants to hear of each run.
+        self.about: Callable[[int], dict[str, Any]] = lambda _: {}
+        self.heard: Callable[[int, dict[str, Any]], None] = lambda *_: None
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
@@ -57,6 +60,8 @@ class ManagedKernel:
         """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
         if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
             message["metadata"][NUMBER] = self._numbers[self._running]
+            # As JupyterLab does, it says which cell this is.
+            message["metadata"] |= self.about(self._running)
         return self._send(message)
 
     def _updated(self, display_id: str, message: dict[str, Any]) -> None:
@@ -101,6 +106,7 @@ class ManagedKernel:
             ) from failure
         trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
         if trace is not None:
+            self.heard(index, trace)
             trace |= self._displays(index)
         return cell, trace, error
 
