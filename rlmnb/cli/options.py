@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from rlmnb.cli.model_options import add_model
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 from rlmnb.graph.rules import RULES
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_writing(commands)
     _add_replaying(commands)
     _add_running(commands)
+    add_model(commands.add)
     _add_hooks(commands)
     _add_seeing(commands)
     _add_judging(commands)

@@ -46,6 +46,11 @@ class ThroughLlm:
         )
 
 
+def names() -> list[str]:
+    """Return the names of all models that the library and its plugins reach."""
+    return sorted(model.model_id for model in _library().get_models())
+
+
 def _library() -> Any:
     try:
         # Two threads that import it at once would each see the other's half.

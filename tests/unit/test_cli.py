@@ -19,7 +19,7 @@ from tests.conftest import append_many, notebook_of
 
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
-    "status", "replay", "invalidate", "exec", "kernel", "watch", "hooks", "mcp", "import",
+    "status", "replay", "invalidate", "exec", "kernel", "watch", "model", "hooks", "mcp", "import",
     "statusline", "graph", "diff", "lint", "verify", "doctor", "du", "prune", "archive",
     "restore", "rm", "schema",
 ]  # fmt: skip
