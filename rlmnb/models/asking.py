@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from rlmnb.errors import BudgetError, CallNotKeptError, ModelBusyError, ModelError
+from rlmnb.errors import (
+    BudgetError,
+    CallNotKeptError,
+    ModelBusyError,
+    ModelError,
+    ObjectError,
+    RlmnbError,
+)
 from rlmnb.format import times
 from rlmnb.models import budget, keeping, prices
 from rlmnb.models.budget import Limits, Spent
@@ -83,22 +90,26 @@ class Ticket:
     request: Request
     place: int
     nth: int
+    depth: int
+    # What is kept with the call.
     more: dict[str, Any]
 
 
-def take(request: Request, desk: Desk, **more: Any) -> Ticket:
+def take(request: Request, desk: Desk, *, depth: int = 0, **more: Any) -> Ticket:
     """Take a place for a call. Equal requests are told apart by the order of this."""
     key = request.key()
     with desk._lock:
         nth = desk._seen.get(key, 0)
         desk._seen[key] = nth + 1
         desk.calls.append(None)
-        return Ticket(request, len(desk.calls) - 1, nth, more)
+        deep = desk.depth + depth
+        more = {**more, "depth": deep} if deep else more
+        return Ticket(request, len(desk.calls) - 1, nth, deep, more)
 
 
-def ask(request: Request, desk: Desk, **more: Any) -> Answer:
+def ask(request: Request, desk: Desk, *, depth: int = 0, **more: Any) -> Answer:
     """Return the answer to a request; `more` is kept with the call."""
-    return fulfil(take(request, desk, **more), desk)
+    return fulfil(take(request, desk, depth=depth, **more), desk)
 
 
 def fulfil(ticket: Ticket, desk: Desk) -> Answer:
@@ -106,24 +117,34 @@ def fulfil(ticket: Ticket, desk: Desk) -> Answer:
     request = ticket.request
     call = _from_kept(ticket, desk)
     if call is not None:
-        answer = keeping.as_answer(call, desk.get)
-        desk.calls[ticket.place] = {**call, **ticket.more, "from_cache": True, "current": True}
-        return answer
+        try:
+            answer = keeping.as_answer(call, desk.get)
+        except ObjectError:
+            pass  # a long answer whose object is gone is no answer
+        else:
+            desk.calls[ticket.place] = {**call, **ticket.more, "from_cache": True, "current": True}
+            return answer
     if desk.rules.mode == "none":
-        raise CallNotKeptError(*_not_kept(request, desk))
-    reserved = _reserve(request, desk)
+        raise _not_kept(request, desk)
     made: Call | None = None
+    attempts: list[Try] = []
+    reserved = _reserve(ticket, desk)
     try:
-        answer = _complete(request, desk)
-        made = keeping.as_call(request, answer, desk.now(), desk.put, **_depth(desk), **ticket.more)
+        answer = _complete(request, desk, attempts)
+        made = keeping.as_call(request, answer, desk.now(), desk.put, **ticket.more)
         desk.calls[ticket.place] = made
         return answer
+    except RlmnbError as error:
+        note(ticket, desk, str(error), attempts)
+        raise
     finally:
         _settle(desk, reserved, made)
 
 
-def _depth(desk: Desk) -> dict[str, int]:
-    return {"depth": desk.depth} if desk.depth else {}
+def note(ticket: Ticket, desk: Desk, why: str, attempts: Iterable[Try] = ()) -> None:
+    """Keep that a call came to no answer."""
+    failed = keeping.as_failed(ticket.request, why, attempts, desk.now(), **ticket.more)
+    desk.calls[ticket.place] = failed
 
 
 def _from_kept(ticket: Ticket, desk: Desk) -> Call | None:
@@ -136,17 +157,22 @@ def _from_kept(ticket: Ticket, desk: Desk) -> Call | None:
     return call
 
 
-def _not_kept(request: Request, desk: Desk) -> tuple[str]:
+def _not_kept(request: Request, desk: Desk) -> CallNotKeptError:
     changed = desk.kept.nearest(desk.cell_id, request.parts())
     where = desk.cell_id or "this program"
     why = f"what changed: {', '.join(changed)}" if changed else "it has no such call in its record"
     if changed == ():
         why = "it is asked for more often than it was answered, or its answer is too old"
-    return (f"{where} asks {request.model} for an answer that is not kept; {why}",)
+    return CallNotKeptError(
+        f"{where} asks {request.model} for an answer that is not kept, and no call may be made; "
+        f"{why}",
+        hint="make the call with: rlmnb replay --calls once",
+    )
 
 
-def _reserve(request: Request, desk: Desk) -> Spent:
+def _reserve(ticket: Ticket, desk: Desk) -> Spent:
     """Take what a call may cost out of the budget before it is made, or refuse it."""
+    request, recursive = ticket.request, ticket.depth > 0
     characters = sum(len(each.content) for each in request.messages) + len(request.system or "")
     tokens = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
     usd = prices.cost(request.model, tokens, 0) if desk.rules.limits.usd is not None else None
@@ -155,7 +181,7 @@ def _reserve(request: Request, desk: Desk) -> Spent:
         tokens=tokens,
         input_tokens=tokens,
         usd=usd or 0.0,
-        recursive_calls=bool(desk.depth),
+        recursive_calls=int(recursive),
     )
     with desk._lock:
         why = budget.refusal(
@@ -163,13 +189,15 @@ def _reserve(request: Request, desk: Desk) -> Spent:
             desk.spent.plus(desk._waiting),
             tokens=tokens,
             usd=usd,
-            recursive=bool(desk.depth),
+            recursive=recursive,
         )
         if why is None or desk.rules.force:
             desk._waiting = desk._waiting.plus(this)
             return this
+    refused = f"the budget does not allow this call to {request.model}: {why}"
+    note(ticket, desk, refused)
     raise BudgetError(
-        f"the budget does not allow this call to {request.model}: {why}",
+        refused,
         hint="see it with: rlmnb budget; raise it with: rlmnb budget --set calls=…; "
         "or go past it once with --force",
     )
@@ -184,10 +212,9 @@ def _settle(desk: Desk, reserved: Spent, made: Call | None) -> None:
             desk.spent.add(made)
 
 
-def _complete(request: Request, desk: Desk) -> Answer:
+def _complete(request: Request, desk: Desk, attempts: list[Try]) -> Answer:
     """Ask until there is an answer, as often as it makes sense, waiting longer each time."""
     provider = desk.provider_for(request.model)
-    attempts: list[Try] = []
     began = time.perf_counter()
     while True:
         try:

@@ -16,6 +16,7 @@ Call = dict[str, Any]
 _LONGEST_INLINE = 16 * 1024
 _LONGEST_PROMPT = 2 * 1024
 _PREVIEW = 400
+_MOST_FORMER = 200
 Put = Callable[[bytes], str]
 Get = Callable[[str], bytes]
 
@@ -40,6 +41,21 @@ def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) ->
     if len(data) > _LONGEST_INLINE:
         return {**call, "response": None, "object": put(data)}
     return {**call, "response": answer.text}
+
+
+def as_failed(request: Request, error: str, attempts: Iterable[Try], at: str, **more: Any) -> Call:
+    """Return a call that came to no answer, so that it can be seen why."""
+    return {
+        "key": request.key(),
+        "parts": request.parts(),
+        "model": request.model,
+        "request": {"prompt": request.prompt[:_PREVIEW]},
+        "attempts": [asdict(each) for each in attempts],
+        "error": error[:_LONGEST_PROMPT],
+        "from_cache": False,
+        "at": at,
+        **more,
+    }
 
 
 def _summary(request: Request, put: Put) -> dict[str, Any]:
@@ -108,26 +124,32 @@ class Kept:
 
     by_cell: dict[str, list[Call]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._by_key: dict[str, list[tuple[str, Call]]] = {}
+        for cell_id, calls in self.by_cell.items():
+            for call in calls:
+                self._by_key.setdefault(call["key"], []).append((cell_id, call))
+
+    def put(self, cell_id: str, calls: list[Call]) -> None:
+        """Take in what a cell has called now, in the place of what it called before."""
+        self.by_cell[cell_id] = merged(self.by_cell.get(cell_id, []), calls)
+        self.__post_init__()
+
     def find(self, cell_id: str, key: str, nth: int, *, elsewhere: bool) -> Call | None:
         """Return the n-th call with this key of a cell, else, if asked, of the other cells."""
-        own = [call for call in self.by_cell.get(cell_id, ()) if call["key"] == key]
+        found = [(at, call) for at, call in self._by_key.get(key, ()) if is_call(call)]
+        own = [call for at, call in found if at == cell_id]
         if nth < len(own):
             return own[nth]
-        if not elsewhere:
-            return None
-        others = [
-            call
-            for other, calls in self.by_cell.items()
-            if other != cell_id
-            for call in calls
-            if call["key"] == key
-        ]
+        others = [call for at, call in found if at != cell_id] if elsewhere else []
         return others[nth] if nth < len(others) else None
 
     def nearest(self, cell_id: str, parts: Mapping[str, str]) -> tuple[str, ...] | None:
         """Say which parts differ from the most similar call of a cell, None if it has none."""
         differences = [
-            changed_parts(parts, call.get("parts") or {}) for call in self.by_cell.get(cell_id, ())
+            changed_parts(parts, call.get("parts") or {})
+            for call in self.by_cell.get(cell_id, ())
+            if is_call(call)
         ]
         return min(differences, key=len, default=None)
 
@@ -136,8 +158,34 @@ def kept_in(cells: Iterable[tuple[str, Any]]) -> Kept:
     """Return the calls of a notebook, given each cell's id and record as they are found there."""
     found: dict[str, list[Call]] = {}
     for cell_id, record in cells:
-        calls = record.get("calls") if isinstance(record, dict) else None
-        usable = [call for call in calls if is_call(call)] if isinstance(calls, list) else []
-        if usable:
-            found[cell_id] = usable
+        if calls := calls_of(record):
+            found.setdefault(cell_id, calls)
     return Kept(found)
+
+
+def calls_of(record: Any) -> list[Call]:
+    """Return the calls in a record, whatever else stands there."""
+    calls = record.get("calls") if isinstance(record, dict) else None
+    if not isinstance(calls, list):
+        return []
+    return [
+        call
+        for call in calls
+        if isinstance(call, dict)
+        and isinstance(call.get("key"), str)
+        and isinstance(call.get("model"), str)
+    ]
+
+
+def merged(before: Iterable[Call], now: Iterable[Call]) -> list[Call]:
+    """Return a cell's calls after a run: those it made, then those it no longer makes.
+
+    The latter stay for the day somebody takes an edit back; what was asked anew replaces what was
+    answered before.
+    """
+    current = [{**call, "current": True} for call in now]
+    asked = {call["key"] for call in current}
+    former = [
+        {**call, "current": False} for call in before if call["key"] not in asked and is_call(call)
+    ]
+    return current + former[:_MOST_FORMER]
