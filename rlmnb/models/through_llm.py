@@ -10,7 +10,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError
+from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError, NoSchemaError
 from rlmnb.models.request import Answer, Request, Usage
 
 # What is worth asking again: too many requests, and servers that are not themselves.
@@ -101,7 +101,7 @@ def _prompted(model: Any, request: Request) -> Any:
         ]
     if request.schema is not None:
         if not getattr(model, "supports_schema", False):
-            raise ModelError(f"{request.model} takes no schema")
+            raise NoSchemaError(f"{request.model} takes no schema")
         options["schema"] = dict(request.schema)
     if request.tools:
         options["tools"] = [llm.Tool(**each) for each in request.tools]
