@@ -378,6 +378,13 @@ class Session:
         if entries:
             self._write(*entries)
 
+    def tag(self, cell_id: str, tag: str) -> None:
+        """Give a cell one of Jupyter's tags; saying it twice changes nothing."""
+        cell = self.cell(cell_id)
+        if not tag or "," in tag:
+            raise InvalidCellError(f"a tag is a text without commas, found {tag!r}")
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": {}, "tag": tag})
+
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
         if self._state is not None:

@@ -27,6 +27,8 @@ class Result:
     error: str | None = None
     # An error of a kind that ends the work: nothing more can be asked.
     ending: Ending | None = None
+    # Why this is an answer given in a lesser way, which ends the work.
+    degraded: str | None = None
 
 
 class Runner(Protocol):
@@ -77,9 +79,11 @@ def work(
         shown = _bounded(result.shown if result.error is None else result.error)
         failed = result.error is not None
         outcome.steps.append(Done(step.number, decision.action, decision.goal, shown, failed))
+        if result.degraded is not None:
+            outcome.degraded.append(f"step {step.number}: {result.degraded}")
         if result.ending is not None:
             return _ended(outcome, result.ending, result.error)
-        if step.final and not failed:
+        if (step.final or result.degraded is not None) and not failed:
             outcome.answer, outcome.ending = result.shown, "answered"
             return outcome
         if len(outcome.steps) >= most_steps:
