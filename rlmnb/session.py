@@ -245,6 +245,10 @@ class Session:
         state = checked_state(self.stored_state(), self._place.notebook).model_dump(mode="json")
         computed = {"files": self.context_files(), "tool_outputs": self._tool_outputs()}
         state["context"] = {**state["context"], **computed}
+        if state["budget"]["by_model"]:
+            from rlmnb.models.spending import with_costs
+
+            state["budget"] = with_costs(state)
         state["cells"] = {"count": len(self.cells), "index_path": self._place.index}
         state["trajectory"] = {"events_count": state["appended"], "export_path": None}
         return state
@@ -385,6 +389,17 @@ class Session:
             raise InvalidCellError(f"a tag is a text without commas, found {tag!r}")
         self._write({"op": "update", "cell_id": cell.cell_id, "record": {}, "tag": tag})
 
+    def drop_calls(self, places: Mapping[str, Sequence[int]]) -> None:
+        """Forget kept model calls: of each cell those at these places of its list."""
+        entries = []
+        for cell_id, gone in places.items():
+            calls = self._raw_cell(cell_id)["metadata"]["rlmnb"]["calls"]
+            kept = [call for at, call in enumerate(calls) if at not in gone]
+            change = {"record": {}, "replace": {"calls": kept}}
+            entries.append({"op": "update", "cell_id": cell_id, **change})
+        if entries:
+            self._write(*entries)
+
     def save(self) -> None:
         """Write the state as it was changed, and the index. Only what changed is written."""
         if self._state is not None:
@@ -463,11 +478,16 @@ class Session:
 
     def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
         """Take along what the cells' outputs are kept in; a plain notebook has its own store."""
+        from rlmnb.models.keeping import objects_of_calls
+
         for cell in cells:
             record = cell["metadata"].get("rlmnb")
             output = record.get("output") if isinstance(record, dict) else None
             for item in (output.get("objects") or ()) if isinstance(output, dict) else ():
                 target.put(self.objects.get(item["object"]))
+            for name in objects_of_calls(record):
+                if name in self.objects:
+                    target.put(self.objects.get(name))
 
 
 def _begin(

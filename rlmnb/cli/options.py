@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from rlmnb.cli.model_options import add_model
+from rlmnb.cli.calloptions import add_calls, add_replay_options
+from rlmnb.cli.modeloptions import add_model
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 from rlmnb.graph.rules import RULES
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_writing(commands)
     _add_replaying(commands)
+    add_calls(commands)
     _add_running(commands)
     add_model(commands.add)
     _add_hooks(commands)
@@ -236,8 +238,11 @@ def _add_replaying(commands: _Commands) -> None:
     parser.add_argument("--check", action="store_true", help="exit 1 if anything is stale")
     parser.add_argument("--verify", action="store_true", help="exit 1 if anything had to run")
     parser.add_argument(
-        "--force", action="store_true", help="run every cell, or every one that is selected"
+        "--force",
+        action="store_true",
+        help="run every cell, or every one that is selected, and past the budget for model calls",
     )
+    add_replay_options(parser)
     parser.add_argument(
         "--allow-effects",
         action="store_true",

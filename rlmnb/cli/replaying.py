@@ -50,7 +50,9 @@ def _tell_stale(session: Session, stale: list[Planned]) -> None:
             text.say("      because ", cause)
         if planned.hindered:
             text.say("      not run: ", planned.hindered)
-        elif planned.effects:
+        elif planned.asks:
+            text.say("      may call a model")
+        if planned.effects and not planned.hindered:
             text.say("      changes things outside the notebook: ", ", ".join(planned.effects))
     if len(stale) > _SHOWN:
         text.say(f"and {len(stale) - _SHOWN} more; all of them with --json")
@@ -120,6 +122,8 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
         timeout=args.timeout,
         memory=args.memory,
         keep_kernel=args.keep_kernel,
+        calls="none" if args.verify else args.calls,
+        calls_expire=args.calls_expire,
         tell=tell,
     )
 
@@ -151,7 +155,21 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
 
 
 def _as_dict(report: Report) -> dict[str, Any]:
-    return {**asdict(report), "calls": {"made": 0, "reused": 0}}
+    return {**asdict(report), "calls": report.calls.as_dict()}
+
+
+def _calls_line(report: Report) -> str:
+    """Say what model calls cost and what reuse has spared; nothing if there were none."""
+    made, reused = report.calls.total_made(), report.calls.total_reused()
+    if not made.calls and not reused.calls:
+        return ""
+    parts = [
+        f"{text.count(each.calls, 'model call')} {word}, {each.tokens} tokens"
+        + (f", ${each.usd:.4f}" if each.calls > each.unpriced else "")
+        for word, each in (("made", made), ("saved", reused))
+        if each.calls
+    ]
+    return "; ".join(parts)
 
 
 def _tell_report(session: Session, report: Report) -> None:
@@ -176,6 +194,8 @@ def _tell_report(session: Session, report: Report) -> None:
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
     parts += [f"{len(report.left)} stale and not asked for"] if report.left else []
     text.say(f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
+    if line := _calls_line(report):
+        text.say(line)
 
 
 def _difference(session: Session, before: dict[str, Any]) -> Any:
@@ -199,6 +219,8 @@ def _verify(session: Session, report: Report, *, as_json: bool) -> int:
         text.print_json({**_as_dict(report), "verified": ok})
     elif ok:
         text.say(f"nothing ran: all {len(report.reused)} cells hold, no call was made")
+        if line := _calls_line(report):
+            text.say(line)
     else:
         _tell_report(session, report)
     return 0 if ok else 1

@@ -14,11 +14,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
+from rlmnb import models
+from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
@@ -27,6 +29,9 @@ from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import sessions_root
+
+if TYPE_CHECKING:
+    from rlmnb.kernel.calls import Calls
 
 _STORE_SECONDS = 0.1
 _LIFE_SECONDS = 2.0
@@ -57,6 +62,11 @@ class RlmnbKernel(IPythonKernel):
         # Found wherever no variable has this name, and in no list of the user's variables.
         self._effects = not self.without_effects
         builtins.tools = Tools(self.objects, lambda: self._effects)  # type: ignore[attr-defined]
+        offer()
+        self._calls: Calls | None = None
+        # Which cell runs, as whoever has it run says.
+        self._about: tuple[str | None, Any] = (None, None)
+        models.settle = self._begin_calls
 
     @property
     def banner(self) -> str:  # type: ignore[override]
@@ -106,6 +116,15 @@ class RlmnbKernel(IPythonKernel):
             )
         return self._tracker
 
+    def _begin_calls(self) -> None:
+        """Be ready for model calls; nothing of that is loaded before the first one."""
+        with self.tracker.watch.unheard():
+            from rlmnb.kernel.calls import Calls, own_objects
+
+            objects = self.objects or own_objects()
+            self._calls = Calls(objects, self.tracker.watch.unheard)
+            self._calls.begin(*self._about)
+
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell between two looks at what it may touch."""
         if threading.current_thread() is not threading.main_thread():
@@ -115,6 +134,9 @@ class RlmnbKernel(IPythonKernel):
         if silent:
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
+        self._about = (options.get("cell_id"), options.get("cell_meta"))
+        if self._calls is not None:
+            self._calls.begin(*self._about)
         self._used += 1
         self._busy = True
         followed = _quietly(lambda: self.tracker.before(code))
@@ -128,6 +150,8 @@ class RlmnbKernel(IPythonKernel):
                 self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
             else:
                 self._trace = followed
+            if self._calls is not None:
+                self._trace = {**(self._trace or {}), **self._calls.finish()} or None
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
@@ -182,6 +206,8 @@ class RlmnbKernel(IPythonKernel):
         asked = json.loads(request)
         self.allow_effects(allowed=asked["effects"])
         self._client = int(asked["client"])
+        if self._calls is not None:
+            self._calls.forget()
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
         found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}

@@ -63,7 +63,10 @@ def _reading(path: str, name: str) -> tuple[str, str]:
     if kind in (".json", ".ipynb") and _is_json(path):
         return "import json\n\n", f"json.loads({read})"
     if kind in (".jsonl", ".ndjson") and _is_json(path, lines=True):
-        return "import json\n\n", f"[json.loads(line) for line in {read}.splitlines() if line.strip()]"
+        return (
+            "import json\n\n",
+            f"[json.loads(line) for line in {read}.splitlines() if line.strip()]",
+        )
     if kind == ".csv":
         return "import csv\n\n", f"list(csv.DictReader({read}.splitlines(keepends=True)))"
     return "", read

@@ -112,7 +112,9 @@ def run(
 def _checked(question: str) -> str:
     question = redact_text(question.strip())
     if not question:
-        raise InvalidNameError("there is no question", hint="run: rlmnb run 'how many?' --context F")
+        raise InvalidNameError(
+            "there is no question", hint="run: rlmnb run 'how many?' --context F"
+        )
     return question
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from rlmnb.errors import (
     BudgetError,
@@ -20,11 +20,10 @@ from rlmnb.format import times
 from rlmnb.models import budget, keeping, prices
 from rlmnb.models.budget import Limits, Spent
 from rlmnb.models.keeping import Call, Kept
+from rlmnb.models.modes import Mode
 from rlmnb.models.provider import Provider
 from rlmnb.models.request import Answer, Request, Try
 
-Mode = Literal["none", "once", "new_episodes", "all"]
-MODES: tuple[str, ...] = get_args(Mode)
 _TRIES = 5
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 

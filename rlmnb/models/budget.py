@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rlmnb.models.keeping import Call
+from rlmnb.models.keeping import Call, is_call
 
 DEEPEST = 3
 # A rough count, for what is not asked yet: four characters to a token.
@@ -87,6 +87,8 @@ class Tally:
 
     def add(self, call: Call) -> None:
         """Count a call that was made, or whose answer was there already."""
+        if not is_call(call):
+            return  # it came to no answer
         side = self.reused if call.get("from_cache") else self.made
         side.setdefault(str(call.get("answered_by") or call["model"]), Spent()).add(call)
 
@@ -95,6 +97,26 @@ class Tally:
         for mine, theirs in ((self.made, other.made), (self.reused, other.reused)):
             for model, spent in theirs.items():
                 mine[model] = mine[model].plus(spent) if model in mine else spent
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for a report."""
+        made, reused = self.total_made().as_dict(), self.total_reused().as_dict()
+        return {
+            "made": made["calls"],
+            "reused": reused["calls"],
+            "tokens_made": made["tokens"],
+            "tokens_saved": reused["tokens"],
+            "usd_made": made["usd"],
+            "usd_saved": reused["usd"],
+            "unpriced": made["unpriced"] + reused["unpriced"],
+            "by_model": {
+                model: {
+                    "made": self.made.get(model, Spent()).as_dict(),
+                    "reused": self.reused.get(model, Spent()).as_dict(),
+                }
+                for model in sorted({*self.made, *self.reused})
+            },
+        }
 
     def total_made(self) -> Spent:
         """Return what all calls cost that were made."""
@@ -143,3 +165,49 @@ def depth_refusal(depth: int, limit: int) -> str | None:
     """Say why calls must not nest this deep, None if they may."""
     most = max(1, min(limit, DEEPEST))
     return f"depth {depth} is past the limit of {most}" if depth > most else None
+
+
+def limits_of(state: Mapping[str, Any]) -> Limits:
+    """Read what may be spent from a session's state, whatever stands there."""
+    section, activation = state.get("budget"), state.get("activation")
+    section = section if isinstance(section, Mapping) else {}
+    activation = activation if isinstance(activation, Mapping) else {}
+    depth = activation.get("max_depth")
+    return Limits(
+        tokens=_whole(section.get("max_tokens")),
+        calls=_whole(section.get("max_calls")),
+        usd=_amount(section.get("max_usd")),
+        recursive_calls=_whole(section.get("max_recursive_calls", 10)),
+        depth=depth if isinstance(depth, int) and 1 <= depth <= DEEPEST else 2,
+    )
+
+
+def _amount(value: Any) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return float(value) if fits else None
+
+
+def _whole(value: Any) -> int | None:
+    number = _amount(value)
+    return None if number is None else int(number)
+
+
+def spent_by_model(state: Mapping[str, Any], side: str = "made") -> dict[str, Spent]:
+    """Read what the calls of cells have cost, or saved, from a session's state."""
+    section = state.get("budget")
+    cells = section.get("cells") if isinstance(section, Mapping) else None
+    models = cells.get(side) if isinstance(cells, Mapping) else None
+    found = models if isinstance(models, Mapping) else {}
+    return {str(model): spent_of(each) for model, each in found.items()}
+
+
+def spent_by_cells(state: Mapping[str, Any]) -> Spent:
+    """Read what all calls of cells have cost from a session's state."""
+    return sum_of(spent_by_model(state))
+
+
+def spent_on(call: Call) -> Spent:
+    """Return what one call cost."""
+    spent = Spent()
+    spent.add(call)
+    return spent

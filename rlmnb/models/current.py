@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlmnb import models
 from rlmnb.errors import CellNotFoundError
 from rlmnb.models import choosing
 from rlmnb.models.asking import Desk
@@ -39,15 +40,18 @@ class Surroundings:
 
 
 _program = Desk(choosing.provider_for)
-_now = Surroundings(lambda: _program)
+_now: list[Surroundings] = []
 
 
 def surroundings() -> Surroundings:
-    """Return where we are."""
-    return _now
+    """Return where we are: in a kernel, which says so itself, else in a program of its own."""
+    if not _now and models.settle is not None:
+        models.settle()
+    if not _now:
+        _now.append(Surroundings(lambda: _program))
+    return _now[0]
 
 
 def settle_in(there: Surroundings) -> None:
     """Let all calls of this process be made there from now on."""
-    global _now  # noqa: PLW0603 - one process, one kernel
-    _now = there
+    _now[:] = [there]

@@ -177,6 +177,17 @@ def calls_of(record: Any) -> list[Call]:
     ]
 
 
+def objects_of_calls(record: Any) -> list[str]:
+    """Return the objects that hold what was too long for a record: answers, prompts."""
+    found = []
+    for call in calls_of(record):
+        asked: Any = call.get("request")
+        asked = asked if isinstance(asked, dict) else {}
+        names = (call.get("object"), asked.get("prompt_object"), asked.get("system_object"))
+        found += [name for name in names if isinstance(name, str)]
+    return found
+
+
 def merged(before: Iterable[Call], now: Iterable[Call]) -> list[Call]:
     """Return a cell's calls after a run: those it made, then those it no longer makes.
 

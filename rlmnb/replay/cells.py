@@ -9,9 +9,13 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.graph.effects import ANY, is_effectful, tools_called
+from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.watch import kind_of, listing
+from rlmnb.models import choosing
+from rlmnb.replay.calling import renewal
+from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -20,9 +24,10 @@ _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
 
 
-def code_cells(session: Session) -> list[CodeCell]:
+def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]:
     """Return the code cells of a session with their traces."""
     found = []
+    model = choosing.default_model()
     entries = session.index["cells"]
     for cell in session.cells:
         raw, entry = cell.raw, cell.entry
@@ -34,6 +39,7 @@ def code_cells(session: Session) -> list[CodeCell]:
         own = "copy_of" not in entry
         tags = raw["metadata"].get("tags")
         source = cell.source
+        tags = frozenset(tags if isinstance(tags, list) else ())
         called = tools_called(source)
         found.append(
             CodeCell(
@@ -43,9 +49,9 @@ def code_cells(session: Session) -> list[CodeCell]:
                 run=run if own and isinstance(run, dict) else None,
                 recorded=own and entry["status"] in _DONE and not entry.get("edited"),
                 edited=own and bool(entry.get("edited")),
-                tags=frozenset(tags if isinstance(tags, list) else ()),
+                tags=tags,
                 number=entry["number"],
-                frozen=_frozen(entry, called),
+                frozen=_frozen(entry, called, source, can_ask=bool(model or run)),
                 effects=tuple(sorted(filter(is_effectful, called))),
                 marked=_mark(record) if entry["status"] == "invalidated" else None,
                 depends={
@@ -56,15 +62,22 @@ def code_cells(session: Session) -> list[CodeCell]:
                 output_hash=entry["output_hash"],
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
+                renew=renewal(record, tags, wishes),
             )
         )
     return found
 
 
-def _frozen(entry: dict[str, Any], called: frozenset[str]) -> str:
+def _frozen(entry: dict[str, Any], called: frozenset[str], source: str, *, can_ask: bool) -> str:
     """Say why a cell is never run, nothing if it may be."""
     if entry["type"] in ("llm_call", "map_reduce"):
-        return "it is a model call, and is kept as it was recorded"
+        if not asks(source):
+            return "it is a model call, and is kept as it was recorded"
+        if not can_ask and "model=" not in source:
+            return (
+                "it is a model call, and no model is configured: it is kept as it was recorded "
+                "until RLMNB_MODEL names one"
+            )
     if "call" in called:
         return "only its agent has this tool: it is kept as it was recorded"
     if foreign := sorted(called - READING - CHANGING - HELPERS - {ANY}):
@@ -113,7 +126,8 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells))
+    model = choosing.default_model()
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), model)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

@@ -44,6 +44,9 @@ class ManagedKernel:
         self.changed: set[int] = set()
         self._updates: set[str] = set()
         self._running = -1
+        # What the kernel is told with a cell, and whoever wants to hear of each run.
+        self.about: Callable[[int], dict[str, Any]] = lambda _: {}
+        self.heard: Callable[[int, dict[str, Any]], None] = lambda *_: None
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
@@ -76,7 +79,11 @@ class ManagedKernel:
         self._running, self.changed, self._updates = index, set(), set()
         cell = self._client.nb.cells[index] = _as_node(self._client.nb.cells[index])
         error = None
+        session = self._client.kc.session if self._client.kc is not None else None
         try:
+            if session is not None:
+                # As JupyterLab does: the message says which cell it is.
+                session.metadata = self.about(index)
             await self._client.async_execute_cell(cell, index)
         except CellExecutionError as failure:
             error = f"{failure.ename}: {failure.evalue}"
@@ -88,8 +95,12 @@ class ManagedKernel:
                 hint="if the cell itself ends the kernel, edit it or tag it skip-execution; "
                 "then run the replay again",
             ) from failure
+        finally:
+            if session is not None:
+                session.metadata = {}
         trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
         if trace is not None:
+            self.heard(index, trace)
             trace |= self._displays(index)
         return cell, trace, error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rlmnb.models.budget import Tally
+
 
 @dataclass
 class Report:
@@ -21,6 +23,7 @@ class Report:
     errors: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     kernel: str = "not started"
+    calls: Tally = field(default_factory=Tally)
 
     def ran(self, cell_id: str) -> None:
         """Count a cell as run, also if it was first taken for one that holds."""
@@ -40,6 +43,9 @@ class Report:
         self.causes = {**rest.causes, **self.causes}
         self.errors = rest.errors
         self.kernel = rest.kernel
+        # What the first kernel's cells were spared is counted again by the second.
+        self.calls.reused = {}
+        self.calls.take_in(rest.calls)
 
 
 class Teller(Protocol):
