@@ -14,11 +14,11 @@ from rlmnb.looping import contexts
 from rlmnb.looping.cells import Cells, Teller
 from rlmnb.looping.spending import Purse
 from rlmnb.models import activating, choosing
-from rlmnb.models.asking import Mode
 from rlmnb.models.budget import DEEPEST, Spent
 from rlmnb.models.deciding import Ask, Policy, asking
 from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision, Seen
 from rlmnb.models.looping import MOST_STEPS, Outcome, work
+from rlmnb.models.modes import Mode
 from rlmnb.replay.cells import working_directory
 from rlmnb.session import Session
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from rlmnb.format.session import SpentByCells
 from rlmnb.models import budget, choosing
-from rlmnb.models.asking import Desk, Mode, Rules
+from rlmnb.models.asking import Desk, Rules
 from rlmnb.models.budget import Spent, Tally
 from rlmnb.models.deciding import Ask
 from rlmnb.models.keeping import Call, kept_in
+from rlmnb.models.modes import Mode
 from rlmnb.models.nested import asking_as
 from rlmnb.models.typed import Form
 from rlmnb.session import Session
