@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
@@ -15,6 +15,9 @@ from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import Place, sessions_root
 from rlmnb.views import Cell, text_of
+
+if TYPE_CHECKING:
+    from rlmnb.format.record import CellRecord
 
 _STORY = ("markdown", "raw")
 # In a terminal, as many cells of a chain as a person reads.
@@ -264,6 +267,7 @@ def show_cell(args: Namespace) -> int:
     text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
         text.say(f"  because {cause}")
+    _say_why(record)
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
         text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
@@ -276,6 +280,20 @@ def show_cell(args: Namespace) -> int:
     for path in cell.entry.get("files_written", ()):
         text.labelled("wrote", path, 9)
     return 0
+
+
+def _say_why(record: CellRecord | None) -> None:
+    """Show what a cell was for, where its agent has told."""
+    if record is None:
+        return
+    trace = record.trace
+    for label, told in (
+        ("goal", trace.goal),
+        ("decision", trace.decision),
+        ("why", trace.rationale),
+    ):
+        if told:
+            text.labelled(label, told, 9)
 
 
 def full_output(session: Session, cell: Cell) -> bytes:

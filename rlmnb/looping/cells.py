@@ -15,7 +15,8 @@ from rlmnb.models.calling import request_for
 from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision
 from rlmnb.models.looping import Ending, Result
 from rlmnb.models.stepping import Step
-from rlmnb.replay.cells import code_cells
+from rlmnb.replay import warm
+from rlmnb.replay.cells import code_cells, working_directory
 from rlmnb.replay.run import replay
 from rlmnb.session import Session
 from rlmnb.views import text_of
@@ -93,6 +94,8 @@ class Cells:
 
     def _ran(self, cell_id: CellId) -> Result:
         """Bring a cell up to date, and what it needs, and nothing else."""
+        # Nobody else waits for this session: its kernel may take its time to start.
+        warm.start(self.session.place, working_directory(self.session))
         above = set(upstream(self.session.index, cell_id))
         effects = {cell.cell_id for cell in code_cells(self.session) if cell.effects}
         report = replay(

@@ -19,6 +19,7 @@ from rlmnb.models.deciding import Ask, Policy, asking
 from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision, Seen
 from rlmnb.models.looping import MOST_STEPS, Outcome, work
 from rlmnb.models.modes import Mode
+from rlmnb.replay import warm
 from rlmnb.replay.cells import working_directory
 from rlmnb.session import Session
 
@@ -88,8 +89,6 @@ def run(
         outcome = _worked(cells, context, settings, judged)
     finally:
         if not settings.keep_kernel:
-            from rlmnb.replay import warm
-
             warm.stop(session.place)
     _close(session, outcome)
     return Finished(

@@ -68,7 +68,9 @@ def _library() -> Any:
 def _model(name: str) -> Any:
     llm = _library()
     try:
-        model = llm.get_model(name)
+        # The library loads its plugins at the first question for a model, and not for two at once.
+        with _LOADING:
+            model = llm.get_model(name)
     except llm.UnknownModelError as error:
         raise ModelError(
             f"there is no model {name} here",
