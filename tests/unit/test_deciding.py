@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from rlmnb.errors import AnswerError, BudgetError, ModelError
 from rlmnb.models.activating import activation
 from rlmnb.models.contexts import outline, split_context
-from rlmnb.models.deciding import DecisionForm, asking, prompt_for
+from rlmnb.models.deciding import WHEN_TO_EXECUTE, DecisionForm, asking, prompt_for
 from rlmnb.models.decisions import Action, Decision, Done, Seen
 from rlmnb.models.looping import Result, work
 from rlmnb.models.stepping import Step, step_for
@@ -240,3 +241,11 @@ def test_a_score_is_a_sum_of_named_reasons_and_a_mode_overrules_it() -> None:
     assert activation("hi", None, "always").active
     assert not activation("count it all", 10**6, "never").active
     assert "asked for" in activation("hi", None, "manual").reason
+
+
+def test_the_skill_gives_an_agent_the_same_rules() -> None:
+    skill = (Path(__file__).parents[2] / "skills" / "rlmnb" / "SKILL.md").read_text("utf-8")
+    section = skill.split("## Use EXECUTE when")[1].split("Otherwise")[0]
+    assert [line[2:] for line in section.strip().splitlines()] == list(WHEN_TO_EXECUTE)
+    assert all(action in skill for action in Action)
+    assert skill.startswith("---\nname: rlmnb\ndescription: ")
