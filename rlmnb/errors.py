@@ -117,10 +117,6 @@ class CallNotKeptError(ModelError):
     """An answer was wanted that is not kept, where no call may be made."""
 
 
-class NoSchemaError(ModelError):
-    """A model that takes no schema was given one."""
-
-
 class AnswerError(ModelError, ValueError):
     """A model answered, and never in the form that was asked for."""
 

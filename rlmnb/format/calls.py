@@ -48,7 +48,7 @@ class Call(Model):
 
     key: HashText = Field(description="over model, messages, system, parameters, tools, …")
     parts: dict[str, HashText] = Field(default_factory=dict)
-    model: str
+    model: str | None = None
     request: CallRequest = Field(default_factory=CallRequest)
     answered_by: str | None = None
     response: str | None = None
@@ -60,7 +60,7 @@ class Call(Model):
     error: str | None = Field(default=None, description="why it came to no answer")
     from_cache: bool = False
     current: bool = True
-    at: Timestamp
+    at: Timestamp | None = None
     depth: Count = 0
     role: Literal["map", "reduce", "verify", "recursive", "decide"] | None = None
     item: Count | None = None

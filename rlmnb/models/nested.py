@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlmnb import models
-from rlmnb.errors import BudgetError, ModelError, NoSchemaError
+from rlmnb.errors import BudgetError, ModelError
 from rlmnb.models import current
 from rlmnb.models.asking import Desk, ask
 from rlmnb.models.calling import request_for
@@ -58,19 +58,13 @@ def asking_as(desk: Desk, model: str | None, depth: int, apart: Callable[[], Any
     """Return how a policy asks: through a desk, with the answer checked and asked for again."""
 
     def asked(system: str, prompt: str, form: Form) -> Any:
-        plain = request_for(prompt, model, system, (), {})
-        request = replace(plain, schema=form.schema)
+        request = replace(request_for(prompt, model, system, (), {}), schema=form.schema)
 
         def once(again: Any) -> Any:
             with apart():
                 return ask(again, desk, depth=depth, role="decide")
 
-        try:
-            answer = once(request)
-        except NoSchemaError:
-            request = plain  # the prompt says in words what the form is
-            answer = once(request)
-        return read_or_asked_again(form, answer, request, once)
+        return read_or_asked_again(form, once(request), request, once)
 
     return asked
 

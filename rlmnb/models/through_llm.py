@@ -5,17 +5,26 @@ The library is imported at the first real call. It writes no log of its own: onl
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
-from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError, NoSchemaError
+from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError
 from rlmnb.models.request import Answer, Request, Usage
 
-# What is worth asking again: too many requests, and servers that are not themselves.
+# What is worth asking again: too many requests, servers that are not themselves, half an answer.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_PASSING_NAMES = ("Timeout", "Connection", "ConnectError", "ReadError", "RemoteProtocol", "Network")
+_PASSING_NAMES = (
+    "Timeout",
+    "Connection",
+    "ConnectError",
+    "ReadError",
+    "RemoteProtocol",
+    "Network",
+    "JSONDecodeError",
+)
 _LOADING = threading.Lock()
 
 
@@ -53,9 +62,7 @@ def names() -> list[str]:
 
 def _library() -> Any:
     try:
-        # Two threads that import it at once would each see the other's half.
-        with _LOADING:
-            import llm
+        import llm
     except ImportError as error:
         raise MissingExtraError(
             "calling a model needs the library llm, which is not installed",
@@ -64,18 +71,19 @@ def _library() -> Any:
     return llm
 
 
-@lru_cache(maxsize=64)
 def _model(name: str) -> Any:
-    llm = _library()
-    try:
-        # The library loads its plugins at the first question for a model, and not for two at once.
-        with _LOADING:
+    # The library loads its plugins at the first question; a second thread would find half of them.
+    with _LOADING:
+        llm = _library()
+        try:
             model = llm.get_model(name)
-    except llm.UnknownModelError as error:
+        except llm.UnknownModelError as error:
+            model, unknown = None, error
+    if model is None:
         raise ModelError(
             f"there is no model {name} here",
             hint="see those there are: llm models; more come with plugins: llm install llm-…",
-        ) from error
+        ) from unknown
     _leave_retries_to_us(model)
     return model
 
@@ -83,7 +91,7 @@ def _model(name: str) -> Any:
 def _leave_retries_to_us(model: Any) -> None:
     """Let each attempt be one request: it is we who wait, count and keep the attempts."""
     client_of = getattr(model, "get_client", None)
-    if client_of is None:
+    if client_of is None or "get_client" in vars(model):
         return
 
     def get_client(*args: Any, **options: Any) -> Any:
@@ -102,9 +110,10 @@ def _prompted(model: Any, request: Request) -> Any:
             for each in request.attachments
         ]
     if request.schema is not None:
-        if not getattr(model, "supports_schema", False):
-            raise NoSchemaError(f"{request.model} takes no schema")
-        options["schema"] = dict(request.schema)
+        if getattr(model, "supports_schema", False):
+            options["schema"] = dict(request.schema)
+        else:
+            request = replace(request, system=_in_words(request))
     if request.tools:
         options["tools"] = [llm.Tool(**each) for each in request.tools]
     prompt: str | None = request.prompt
@@ -115,6 +124,13 @@ def _prompted(model: Any, request: Request) -> Any:
     elif request.system:
         options["system"] = request.system
     return model.prompt(prompt, stream=False, options=dict(request.parameters), **options)
+
+
+def _in_words(request: Request) -> str:
+    """Ask for a form in words, of a model that takes no schema."""
+    form = json.dumps(request.schema, ensure_ascii=False)
+    asked = f"Answer with nothing but JSON that fits this JSON Schema: {form}"
+    return f"{request.system}\n\n{asked}" if request.system else asked
 
 
 def _turns(llm: Any, request: Request) -> list[Any]:
