@@ -34,6 +34,9 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
         metavar="AGE",
         help="ask again for answers older than this: 12h, 7d",
     )
+    parser.add_argument(
+        "--within-budget", action="store_true", help="with --force: keep to the budget all the same"
+    )
 
 
 def span(value: str) -> float:

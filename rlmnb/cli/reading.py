@@ -175,6 +175,8 @@ def show(args: Namespace) -> int:
         "cells": _cells_line(session),
         "files": len(state["context"]["files"]) or None,
         "tokens": state["budget"]["total_tokens_used"] or None,
+        "cost": _cost_line(state["budget"]),
+        "calls": _calls_line(state),
     }
     for label, value in lines.items():
         if value:
@@ -182,6 +184,30 @@ def show(args: Namespace) -> int:
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
     return 0
+
+
+def _cost_line(budget: dict[str, Any]) -> str | None:
+    """Say what the agent's own use cost, as far as prices are known."""
+    if not budget["by_model"]:
+        return None
+    if budget["cost_usd"] is not None:
+        return f"${budget['cost_usd']:.2f}"
+    costs = [use["cost_usd"] for use in budget["by_model"].values()]
+    known = sum(cost for cost in costs if cost is not None)
+    unknown = costs.count(None)
+    some = f"${known:.2f} and " if unknown < len(costs) else ""
+    return f"{some}{text.count(unknown, 'model')} of unknown price"
+
+
+def _calls_line(state: dict[str, Any]) -> str | None:
+    """Say how many model calls the cells have made and were spared."""
+    made, reused = (
+        sum(each["calls"] for each in state["budget"]["cells"][side].values())
+        for side in ("made", "reused")
+    )
+    if not made and not reused:
+        return None
+    return f"{made} made, {reused} spared; see: rlmnb budget"
 
 
 def _cells_line(session: Session) -> str:
@@ -399,6 +425,23 @@ def list_files(args: Namespace) -> int:
     return 0
 
 
+def _spent(session: Session) -> dict[str, Any]:
+    """Return what the agent and the cells' calls cost; null where a price is not known."""
+    state = session.stored_state()
+    budget = sessions.section(state, "budget")
+    if not budget.get("by_model") and not budget.get("cells"):
+        return {"cost_usd": None}
+    from rlmnb.models.spending import overview
+
+    found = overview(state)
+    return {
+        "cost_usd": found["agent"]["usd"],
+        "calls_made": found["spent"]["calls"],
+        "calls_cost_usd": found["spent"]["usd"],
+        "calls_saved_usd": found["saved"]["usd"],
+    }
+
+
 def touches(cell: Cell, path: str) -> bool:
     """Tell whether a cell read or wrote exactly this file."""
     return path in cell.entry.get("files_read", ()) or path in cell.entry.get("files_written", ())
@@ -423,6 +466,7 @@ def show_stats(args: Namespace) -> int:
         "files": len(session.context_files()),
         "execution_time_ms": sum(entry.get("ms") or 0 for entry in entries),
         "tokens": sum(entry.get("tokens") or 0 for entry in entries),
+        **_spent(session),
     }
     if args.json:
         text.print_json(stats)

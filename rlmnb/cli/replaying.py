@@ -124,6 +124,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
         keep_kernel=args.keep_kernel,
         calls="none" if args.verify else args.calls,
         calls_expire=args.calls_expire,
+        over_budget=args.force and not args.within_budget,
         tell=tell,
     )
 

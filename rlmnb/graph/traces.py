@@ -47,7 +47,9 @@ class CodeCell:
     # What the agent's tool touched, of a cell that was only recorded.
     files_read: Mapping[str, Any] = field(default_factory=dict)
     files_written: Mapping[str, Any] = field(default_factory=dict)
-    # Why its model calls are to be made anew.
+    # The model calls that it made when it last ran, as its record keeps them.
+    calls: tuple[dict[str, Any], ...] = ()
+    # Why they are to be made anew.
     renew: str = ""
 
     @property

@@ -8,8 +8,10 @@ is, and the notebook the rest.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.errors import CellNotFoundError
 from rlmnb.format.nbjson import source_of
+from rlmnb.kernel.pending import Pending
 from rlmnb.models import budget, choosing, current, tags
 from rlmnb.models.asking import Desk, Rules
 from rlmnb.models.budget import Limits, Spent
@@ -71,6 +74,7 @@ class Calls:
         self._cell_id = cell_id or ""
         self._about = about or {}
         self._desk: Desk | None = None
+        self._pending: Pending | None = None
         self._default: str | None = None
         self._looked: dict[str, dict[str, str]] = {}
         self._here = current.Surroundings(
@@ -85,6 +89,9 @@ class Calls:
     def finish(self) -> dict[str, Any]:
         """Return what the trace of the cell has to tell of its calls; nothing if it made none."""
         found: dict[str, Any] = {}
+        if self._pending is not None:
+            with self.apart():
+                self._pending.clear()
         if self._desk is not None and (calls := self._desk.done()):
             self._since[self._cell_id] = calls
             self._kept.put(self._cell_id, calls)
@@ -106,6 +113,8 @@ class Calls:
             self._inside += 1
             if outermost:
                 self._filters = list(warnings.filters)
+                self._loggers = set(logging.root.manager.loggerDict)
+                self._modules = len(sys.modules)
         chance = random.getstate() if main else None
         try:
             with self._unheard():
@@ -113,10 +122,21 @@ class Calls:
         finally:
             with self._lock:
                 self._inside -= 1
-                if self._inside == 0 and list(warnings.filters) != self._filters:
-                    warnings.filters[:] = self._filters  # type: ignore[index]
+                if self._inside == 0:
+                    self._undo_imports()
             if chance is not None and random.getstate() != chance:
                 random.setstate(chance)
+
+    def _undo_imports(self) -> None:
+        """Take back what libraries set for everybody when they are imported."""
+        if list(warnings.filters) != self._filters:
+            warnings.filters[:] = self._filters  # type: ignore[index]
+        if len(sys.modules) == self._modules:
+            return
+        for name, logger in list(logging.root.manager.loggerDict.items()):
+            if name not in self._loggers and isinstance(logger, logging.Logger):
+                logger.handlers[:] = []
+                logger.level, logger.disabled, logger.propagate = logging.NOTSET, False, True
 
     def default_model(self) -> str | None:
         """Return the model that is meant where none is named; the cell depends on which it is."""
@@ -136,6 +156,10 @@ class Calls:
         """Return where the cell that runs asks; made at its first call."""
         if self._desk is None:
             self._read()
+            self._pending = Pending(self._notebook(), self._cell_id)
+            if left := self._pending.calls():
+                # What a run had been answered that came to no end.
+                self._kept.add(self._cell_id, left)
             self._desk = Desk(
                 choosing.provider_for,
                 rules=self._rules(),
@@ -144,6 +168,7 @@ class Calls:
                 cell_id=self._cell_id,
                 put=self._objects.put,
                 get=self._objects.get,
+                tell=self._pending.add,
             )
         return self._desk
 

@@ -70,6 +70,8 @@ class Desk:
     get: keeping.Get = _no_bytes
     wait: Callable[[float], None] = time.sleep
     now: Callable[[], str] = times.now
+    # Whoever wants to have each call as soon as it is answered.
+    tell: Callable[[Call], None] = lambda _: None
     calls: list[Call | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -132,6 +134,7 @@ def fulfil(ticket: Ticket, desk: Desk) -> Answer:
         answer = _complete(request, desk, attempts)
         made = keeping.as_call(request, answer, desk.now(), desk.put, **ticket.more)
         desk.calls[ticket.place] = made
+        desk.tell(made)
         return answer
     except RlmnbError as error:
         note(ticket, desk, str(error), attempts)

@@ -101,10 +101,10 @@ def prepared(request: Request, schema: Any = None, **more: Any) -> Callable[[], 
     The order of calls in the record is that of the code, whoever is answered first.
     """
     here = current.surroundings()
-    form = None if schema is None else Form(schema)
-    first = request if form is None else replace(request, schema=form.schema)
     depth = current.depth.get()
     with here.apart():
+        form = None if schema is None else Form(schema)
+        first = request if form is None else replace(request, schema=form.schema)
         desk = here.desk()
         ticket = take(first, desk, depth=depth, **more)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from rlmnb.capture.secrets import redact_text
 from rlmnb.models.request import Answer, Request, Try, Usage, changed_parts
 
 Call = dict[str, Any]
@@ -32,7 +33,7 @@ def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) ->
         "usage": asdict(answer.usage),
         "cost_usd": answer.cost_usd,
         "duration_ms": round(answer.duration_ms, 3),
-        "attempts": [asdict(each) for each in answer.attempts],
+        "attempts": _attempts(answer.attempts),
         "from_cache": False,
         "at": at,
         **more,
@@ -50,12 +51,17 @@ def as_failed(request: Request, error: str, attempts: Iterable[Try], at: str, **
         "parts": request.parts(),
         "model": request.model,
         "request": {"prompt": request.prompt[:_PREVIEW]},
-        "attempts": [asdict(each) for each in attempts],
-        "error": error[:_LONGEST_PROMPT],
+        "attempts": _attempts(attempts),
+        "error": redact_text(error)[:_LONGEST_PROMPT],
         "from_cache": False,
         "at": at,
         **more,
     }
+
+
+def _attempts(attempts: Iterable[Try]) -> list[dict[str, Any]]:
+    """Return attempts for the record; what a server says in an error may repeat a key."""
+    return [{**asdict(each), "error": redact_text(each.error)} for each in attempts]
 
 
 def _summary(request: Request, put: Put) -> dict[str, Any]:
@@ -133,6 +139,11 @@ class Kept:
     def put(self, cell_id: str, calls: list[Call]) -> None:
         """Take in what a cell has called now, in the place of what it called before."""
         self.by_cell[cell_id] = merged(self.by_cell.get(cell_id, []), calls)
+        self.__post_init__()
+
+    def add(self, cell_id: str, calls: list[Call]) -> None:
+        """Take in more calls of a cell, after those that it has."""
+        self.by_cell[cell_id] = [*self.by_cell.get(cell_id, ()), *calls]
         self.__post_init__()
 
     def find(self, cell_id: str, key: str, nth: int, *, elsewhere: bool) -> Call | None:

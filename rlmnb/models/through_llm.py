@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from rlmnb.capture.secrets import redact_text
 from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError
 from rlmnb.models.request import Answer, Request, Usage
 
@@ -160,7 +161,7 @@ def _translated(error: Exception, name: str) -> ModelError:
         return error
     status = getattr(error, "status_code", None)
     kind = type(error).__name__
-    said = f"{kind}: {error}"[:500]
+    said = redact_text(f"{kind}: {error}")[:500]
     if status in _PASSING or (status is None and any(each in kind for each in _PASSING_NAMES)):
         return ModelBusyError(f"{name}: {said}", retry_after=_retry_after(error))
     hint = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rlmnb.errors import AnswerError
+from rlmnb.errors import AnswerError, ModelError
 from rlmnb.models.request import Answer, Message, Request
 
 MOST_TRIES = 3
@@ -37,17 +37,12 @@ class Form:
 
 def _reading(schema: Any) -> tuple[Callable[[Any], Any], dict[str, Any]]:
     if isinstance(schema, dict):
-        import jsonschema
+        import fastjsonschema
 
-        checker = jsonschema.validators.validator_for(schema)(schema)
-
-        def check(value: Any) -> Any:
-            errors = [error.message for error in checker.iter_errors(value)]
-            if errors:
-                raise ValueError("; ".join(errors[:5]))
-            return value
-
-        return check, schema
+        try:
+            return fastjsonschema.compile(schema, use_default=False), schema
+        except fastjsonschema.JsonSchemaDefinitionException as error:
+            raise ModelError(f"this is no JSON Schema: {error}") from error
     from pydantic import TypeAdapter
 
     adapter = TypeAdapter(schema)

@@ -20,10 +20,16 @@ from rlmnb.session import Session
 class Calling:
     """What a replay knows of model calls."""
 
-    def __init__(self, session: Session, wishes: Wishes, tally: Tally) -> None:
+    def __init__(
+        self, session: Session, cells: list[CodeCell], wishes: Wishes, tally: Tally
+    ) -> None:
         state = session.stored_state()
         self._session = session
         self._wishes = wishes
+        for cell in cells:
+            # A tag that says nothing is complained of before anything runs.
+            tags.mode_of(cell.tags, "once")
+            tags.expiry_of(cell.tags, None)
         self._limits = asdict(budget.limits_of(state))
         self._tally = tally
         self._model = choosing.default_model()
@@ -42,7 +48,7 @@ class Calling:
             "notebook": self._session.path,
             "mode": mode,
             "expire": tags.expiry_of(cell.tags, self._wishes.calls_expire),
-            "force": bool(self._wishes.force),
+            "force": self._wishes.over_budget,
             "limits": self._limits,
             "spent": asdict(budget.sum_of(self._ever.made)),
             "model": self._model,
@@ -68,28 +74,30 @@ class Calling:
         }
 
 
-def count_reused(session: Session, cell_id: str, tally: Tally) -> None:
+def count_reused(cell: CodeCell, tally: Tally) -> None:
     """Count the calls that a cell would have made, had it been run."""
-    for call in current_calls(session, cell_id):
+    for call in cell.calls:
         tally.add({**call, "from_cache": True})
 
 
-def current_calls(session: Session, cell_id: str) -> list[Call]:
+def current_calls(record: Any) -> tuple[Call, ...]:
     """Return the calls that a cell made when it last ran."""
-    record = session.cell(cell_id).raw["metadata"].get("rlmnb")
-    return [call for call in calls_of(record) if call.get("current", True) and is_call(call)]
+    if not isinstance(record, dict) or not record.get("calls"):
+        return ()
+    return tuple(call for call in calls_of(record) if call.get("current", True) and is_call(call))
 
 
-def renewal(record: Any, cell_tags: frozenset[str], wishes: Wishes | None = None) -> str:
+def renewal(
+    calls: tuple[Call, ...], cell_tags: frozenset[str], wishes: Wishes | None = None
+) -> str:
     """Say why answers of a cell are to be asked for again, nothing if they are not."""
-    calls = [call for call in calls_of(record) if call.get("current", True)]
     if not calls:
         return ""
     if wishes is not None and wishes.calls == "all":
         return "its model calls are to be made anew"
     age = tags.expiry_of(cell_tags, wishes.calls_expire if wishes is not None else None)
     now = times.now()
-    if any(expired(call, now, age) for call in calls if is_call(call)):
+    if any(expired(call, now, age) for call in calls):
         return "an answer of a model is too old"
     return ""
 

@@ -14,7 +14,7 @@ from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.models import choosing
-from rlmnb.replay.calling import renewal
+from rlmnb.replay.calling import current_calls, renewal
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
@@ -41,6 +41,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
         source = cell.source
         tags = frozenset(tags if isinstance(tags, list) else ())
         called = tools_called(source)
+        calls = current_calls(record) if own else ()
         found.append(
             CodeCell(
                 cell_id=cell.cell_id,
@@ -62,7 +63,8 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 output_hash=entry["output_hash"],
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
-                renew=renewal(record, tags, wishes),
+                calls=calls,
+                renew=renewal(calls, tags, wishes),
             )
         )
     return found

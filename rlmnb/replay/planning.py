@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from rlmnb.graph.index import upstream
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import survey
-from rlmnb.replay.calling import current_calls
 from rlmnb.replay.cells import code_cells, files_now, starting_environment
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
@@ -49,7 +48,7 @@ def plan(session: Session, wishes: Wishes) -> list[Planned]:
             causes = ["was asked for", *causes]
         if causes and (wishes.only is None or cell.cell_id in wishes.only):
             hindered = wishes.hinders(cell)
-            may = asks(cell.source) or bool(current_calls(session, cell.cell_id))
+            may = asks(cell.source) or bool(cell.calls)
             planned.append(Planned(cell.cell_id, causes, hindered, cell.effects, asks=may))
     return planned
 

@@ -70,8 +70,9 @@ def _replay(session: Session, asked: Wishes) -> Report:
     wanted = {*stale, *asked.force}
     if not (wanted if asked.only is None else wanted & asked.only):
         report.reused = [cell.cell_id for cell in cells if cell.cell_id not in stale]
-        for cell_id in report.reused:
-            count_reused(session, cell_id, report.calls)
+        for cell in cells:
+            if cell.cell_id not in stale:
+                count_reused(cell, report.calls)
         report.left = list(stale)
         return report
     from rlmnb.replay import warm
@@ -157,7 +158,8 @@ class _Replay:
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
         self._by_number = {cell.number: cell for cell in cells}
-        self._calling = Calling(session, wishes, report.calls)
+        self._looking = any(f"{name}(" in cell.source for cell in cells for name in LOOKING)
+        self._calling = Calling(session, cells, wishes, report.calls)
 
     async def go(
         self, start: Environment, files: Files, stale: frozenset[str], warm: Warm | None
@@ -289,7 +291,7 @@ class _Replay:
 
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
-        count_reused(self._session, cell.cell_id, self._report.calls)
+        count_reused(cell, self._report.calls)
         if cell.run is not None:
             self._kernel.shows(cell.number - 1, cell.run.get("shows", {}))
             self._keep(cell, cell.run)
@@ -353,8 +355,10 @@ class _Replay:
 
     async def _settle(self, cell: CodeCell) -> None:
         """Let the notebook have all that ran so far, for a cell that looks at others in it."""
+        if not self._report.executed or not self._looking:
+            return
         reads, _ = closure(self._naming.names(cell), self._env)
-        if not LOOKING.isdisjoint(reads) and self._report.executed:
+        if not LOOKING.isdisjoint(reads):
             await asyncio.to_thread(self._recorder.settle)
 
     def _heard(self, index: int, trace: Run) -> None:

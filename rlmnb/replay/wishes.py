@@ -26,6 +26,8 @@ class Wishes:
     # When cells may call models, and from which age on, in seconds, answers are asked for again.
     calls: Mode = "once"
     calls_expire: float | None = None
+    # Make calls that the session's budget does not allow.
+    over_budget: bool = False
     # How long to wait for another replay of the same session, in seconds.
     patience: float = 600.0
     tell: Teller = lambda *_: None
@@ -55,5 +57,6 @@ class WishesGiven(TypedDict, total=False):
     keep_kernel: bool
     calls: Mode
     calls_expire: float | None
+    over_budget: bool
     patience: float
     tell: Teller

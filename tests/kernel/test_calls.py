@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +13,12 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
 
 from rlmnb import Session
+from rlmnb.errors import KernelError
 from rlmnb.format.record import CellRecord
 from rlmnb.models import prices
 from rlmnb.replay.cells import stale_cells
@@ -260,7 +266,9 @@ def test_equal_questions_of_two_cells_are_asked_once(serve: Callable[..., ChatAp
 
 
 def test_a_cell_that_looks_at_another_depends_on_it(serve: Callable[..., ChatApi]):
-    serve(lambda asked: {"holds": "2" in asked.prompt, "confidence": 0.9, "reason": "sums"})
+    serve(
+        lambda asked: {"holds": "result:\n2" in asked.prompt, "confidence": 0.9, "reason": "sums"}
+    )
     notebook(
         "print(1 + 1)",
         "seen = cell('c0')\nprint(seen.output, seen.source)",
@@ -376,7 +384,7 @@ def test_a_recorded_call_is_made_when_it_is_stale_and_a_model_is_there(
     report = replay(Session.open("demo"))
     assert report.errors == {}
     assert len(api.asked) == 1
-    assert Session.open("demo").cells[2].outputs[0]["text"] == "said now\n"
+    assert Session.open("demo").cells[2].outputs[0]["text"] == ["said now\n"]
 
 
 def test_a_failed_cell_keeps_the_answers_it_had_paid_for(serve: Callable[..., ChatApi]):
@@ -386,3 +394,50 @@ def test_a_failed_cell_keeps_the_answers_it_had_paid_for(serve: Callable[..., Ch
     edit(0, "a = [llm_query(f'{n}') for n in range(3)]")
     assert again().calls.as_dict() | {"by_model": {}} == again().calls.as_dict() | {"by_model": {}}
     assert len(api.asked) == 3
+
+
+def test_answers_of_a_cell_whose_kernel_died_are_not_paid_for_twice(serve: Callable[..., ChatApi]):
+    api = serve()
+    loop = "a = [llm_query(f'{n}') for n in range(4)]"
+    notebook(loop + "\nimport os; os._exit(1)")
+    with pytest.raises(KernelError):
+        again()
+    assert len(api.asked) == 4
+    edit(0, loop + "\nprint(len(a))")
+    report = again()
+    assert report.calls.as_dict()["reused"] == 4
+    assert len(api.asked) == 4
+    assert os.listdir(".rlmnb/nb.ipynb/calls") == []
+
+
+def test_a_cell_run_by_hand_in_a_server_finds_what_its_notebook_keeps(
+    serve: Callable[..., ChatApi],
+):
+    api = serve()
+    notebook("a = llm_query('one')", "b = 2")
+    assert again().errors == {}
+
+    async def by_hand() -> list[Any]:
+        environment = {"JPY_SESSION_NAME": str(Path("nb.ipynb").absolute())}
+        manager = AsyncKernelManager(transport="ipc", connection_file="kernel.json")
+        manager._kernel_spec = KernelSpec(
+            argv=[sys.executable, "-m", "rlmnb.kernel", "-f", "{connection_file}"],
+            env=environment,
+        )
+        whole = nbformat.read("nb.ipynb", 4)
+        client = NotebookClient(whole, km=manager)
+        traces: list[Any] = []
+        async with client.async_setup_kernel(cleanup_kc=True):
+            for source in ("a = llm_query('one')", "a = llm_query('two')", "a = llm_query('two')"):
+                client.kc.session.metadata = {"cellId": "c0", **whole.cells[0].metadata}
+                reply = await client.kc.execute_interactive(source, output_hook=lambda _: None)
+                traces.append(reply["metadata"]["rlmnb"])
+        return traces
+
+    traces = asyncio.run(by_hand())
+    assert [[call["from_cache"] for call in each["calls"]] for each in traces] == [
+        [True],
+        [False],
+        [True],
+    ]
+    assert len(api.asked) == 2

@@ -737,10 +737,15 @@ def test_a_prompt_that_is_no_text_is_refused_before_anything_is_asked(
     assert api.asked == []
 
 
-def test_a_scripted_request_carries_no_key_into_the_record(
+def test_no_key_gets_into_the_record_not_even_one_that_a_server_repeats(
     server: Callable[..., ChatApi], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-environment")
-    server()
-    models.llm_query("q")
-    assert "sk-secret" not in json.dumps(desk_now().done())
+    key = "sk-proj-" + "Ab1" * 16
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    api = server(lambda _: Failure(401, f"Incorrect API key provided: {key}"))
+    with pytest.raises(ModelError) as caught:
+        models.llm_query("q")
+    assert "llm keys set" in str(caught.value.hint)
+    assert key not in str(caught.value)
+    assert key not in json.dumps(desk_now().done())
+    assert len(api.asked) == 1
