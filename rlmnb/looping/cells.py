@@ -104,6 +104,7 @@ class Cells:
             keep_kernel=True,
             timeout=self.timeout,
             calls=self.purse.mode,
+            over_budget=self.purse.force,
         )
         self.session.refresh()
         if cell_id in report.skipped:

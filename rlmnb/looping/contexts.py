@@ -51,7 +51,8 @@ def _of_directories(names: Sequence[str]) -> str:
         "from pathlib import Path\n\n"
         f"context = {{\n    str(path): read_file(path)\n    for place in {list(names)!r}\n"
         "    for path in sorted([Path(place), *Path(place).rglob('*')])\n"
-        "    if path.is_file() and not any(part.startswith('.') for part in path.parts)\n}\n"
+        "    if path.is_file()\n"
+        "    and not any(part.startswith('.') for part in path.relative_to(place).parts)\n}\n"
         f"{_SHOW}"
     )
 
@@ -77,12 +78,12 @@ def _is_json(path: str, *, lines: bool = False) -> bool:
         return False
     try:
         with open(path, encoding="utf-8") as file:
-            for text in file if lines else (file.read(),):
-                if text.strip():
-                    json.loads(text)
+            found = [
+                json.loads(text) for text in (file if lines else [file.read()]) if text.strip()
+            ]
     except (ValueError, RecursionError):
         return False
-    return True
+    return bool(found)
 
 
 def beginning(paths: Sequence[str]) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
-from rlmnb.errors import InvalidNameError, KernelError
+from rlmnb.errors import InvalidNameError, KernelError, LockTimeoutError
+from rlmnb.files import Lock
 from rlmnb.format.cells import markdown_cell
 from rlmnb.looping import contexts
 from rlmnb.looping.cells import Cells, Teller
@@ -68,11 +71,39 @@ def run(
 ) -> Finished:
     """Work on a question until there is an answer, or nothing more may be spent."""
     settings = settings or Settings()
-    began = time.perf_counter()
     question = _checked(question)
     contexts.check_paths(context)
     model = choosing.chosen(settings.model, choosing.default_model())
     judged = activating.activation(question, contexts.size_of(context), settings.activation)
+    with _alone(session):
+        return _run(session, question, context, settings, model, judged)
+
+
+@contextmanager
+def _alone(session: Session) -> Iterator[None]:
+    """Be the only one who works on a question in a session: its steps share their variables."""
+    session.place.prepare()
+    lock = Lock(os.path.join(session.place.directory, ".run.lock"), timeout=0)
+    if not lock.attempt():
+        raise LockTimeoutError(
+            f"{session.place.name}: another question is being worked on in this session",
+            hint="wait for it, or ask in a session of its own: rlmnb run without --session",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _run(
+    session: Session,
+    question: str,
+    context: Sequence[str],
+    settings: Settings,
+    model: str,
+    judged: activating.Activation,
+) -> Finished:
+    began = time.perf_counter()
     _prepare(session, question, settings, judged)
     purse = Purse(session, model, settings.calls, settings.force, settings.tries)
     before = purse.spent()

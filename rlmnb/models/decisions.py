@@ -30,7 +30,9 @@ class Decision(BaseModel):
     action: Action
     goal: str = Field(default="", max_length=2000, description="what this step is to find")
     rationale: str = Field(default="", max_length=4000, description="why this action")
-    question: str = Field(default="", description="what is asked of each part, or of memory")
+    question: str = Field(
+        default="", max_length=8000, description="what is asked of each part, or of memory"
+    )
     code: str = Field(default="", description="EXECUTE: Python; SUBCALL: the part of the context")
     final: bool = Field(default=False, description="EXECUTE: what it finds is the answer")
 
