@@ -12,9 +12,12 @@ from rlmnb.format import times
 from rlmnb.models.budget import DEEPEST
 from rlmnb.models.keeping import calls_of, expired, is_call
 from rlmnb.models.spending import overview
+from rlmnb.replay.owning import ownership
 from rlmnb.session import Session
 
 _SHOWN_KEY = 15
+# How long to wait for a replay of the same session, in seconds.
+_PATIENCE = 60.0
 _LIMITS = {
     "tokens": "max_tokens",
     "calls": "max_calls",
@@ -93,6 +96,13 @@ def _state(call: dict[str, Any]) -> str:
 
 def _prune(session: Session, args: Namespace) -> int:
     """Remove answers that no cell uses any more, and those that are too old."""
+    with ownership(session, _PATIENCE, lambda *_: None):
+        return _pruned(session, args)
+
+
+def _pruned(session: Session, args: Namespace) -> int:
+    # A replay that has just ended may have changed what is kept.
+    session.refresh()
     now = times.now()
     gone: dict[str, list[int]] = {}
     for cell_id in dict.fromkeys(cell_id for cell_id, _ in _rows(session, args)):

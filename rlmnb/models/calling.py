@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlmnb.errors import ModelError
+from rlmnb.jsontext import portable
 from rlmnb.models import choosing, current
 from rlmnb.models.asking import ask, fulfil, take
 from rlmnb.models.request import Answer, Attachment, Message, Request
@@ -85,6 +86,10 @@ def request_for(
         name = choosing.chosen(model, None if model else here.default_model())
         provider = choosing.provider_for(name).identity(name)
     given = {key: value for key, value in parameters.items() if value is not None}
+    try:
+        portable(given)
+    except (TypeError, RecursionError) as error:
+        raise ModelError(f"what goes to a model is JSON: {error}") from None
     return Request(
         model=name,
         messages=(Message("user", prompt),),

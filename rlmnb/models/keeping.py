@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
+from rlmnb.jsontext import clean_text
 from rlmnb.models.request import Answer, Request, Try, Usage, changed_parts
 
 Call = dict[str, Any]
@@ -39,7 +40,8 @@ def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) ->
         **more,
     }
     data = answer.text.encode("utf-8", "surrogatepass")
-    if len(data) > _LONGEST_INLINE:
+    # What no notebook can hold as text is kept as bytes, however short.
+    if len(data) > _LONGEST_INLINE or clean_text(answer.text) != answer.text:
         return {**call, "response": None, "object": put(data)}
     return {**call, "response": answer.text}
 
@@ -50,9 +52,9 @@ def as_failed(request: Request, error: str, attempts: Iterable[Try], at: str, **
         "key": request.key(),
         "parts": request.parts(),
         "model": request.model,
-        "request": {"prompt": request.prompt[:_PREVIEW]},
+        "request": {"prompt": clean_text(request.prompt[:_PREVIEW])},
         "attempts": _attempts(attempts),
-        "error": redact_text(error)[:_LONGEST_PROMPT],
+        "error": clean_text(redact_text(error)[:_LONGEST_PROMPT]),
         "from_cache": False,
         "at": at,
         **more,
@@ -73,10 +75,10 @@ def _summary(request: Request, put: Put) -> dict[str, Any]:
     )
     for name, said in (("prompt", text), ("system", request.system or "")):
         if len(said) > _LONGEST_PROMPT:
-            found[name] = said[:_PREVIEW] + "…"
+            found[name] = clean_text(said[:_PREVIEW]) + "…"
             found[f"{name}_object"] = put(said.encode("utf-8", "surrogatepass"))
         elif said:
-            found[name] = said
+            found[name] = clean_text(said)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmnb.format import times
-from rlmnb.graph.modelcalls import type_of_call
+from rlmnb.graph.modelcalls import ASKING, type_of_call
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.kernel.calls import ABOUT, LOOKED
 from rlmnb.models import budget, choosing, tags
@@ -123,6 +123,8 @@ def as_recorded(
     kind = type_of_call(cell.source) if calls or verdict else None
     if kind is not None and known.get("type", "repl") == "repl":
         laid["type"] = kind
+    elif known.get("run") and not calls and known.get("type") in ASKING.values():
+        laid["type"] = "repl"  # it was one call once, and was edited
     if verdict is not None:
         laid |= {"type": "verification", "confidence": verdict["confidence"]}
         replaced |= {"verification": verdict, "evidence": [verdict["of"]]}

@@ -52,7 +52,9 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 edited=own and bool(entry.get("edited")),
                 tags=tags,
                 number=entry["number"],
-                frozen=_frozen(entry, called, source, can_ask=bool(model or run)),
+                frozen=_frozen(
+                    entry, called, source, can_ask=model is not None, ran=bool(own and run)
+                ),
                 effects=tuple(sorted(filter(is_effectful, called))),
                 marked=_mark(record) if entry["status"] == "invalidated" else None,
                 depends={
@@ -70,9 +72,11 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
     return found
 
 
-def _frozen(entry: dict[str, Any], called: frozenset[str], source: str, *, can_ask: bool) -> str:
+def _frozen(
+    entry: dict[str, Any], called: frozenset[str], source: str, *, can_ask: bool, ran: bool
+) -> str:
     """Say why a cell is never run, nothing if it may be."""
-    if entry["type"] in ("llm_call", "map_reduce"):
+    if entry["type"] in ("llm_call", "map_reduce") and not ran:
         if not asks(source):
             return "it is a model call, and is kept as it was recorded"
         if not can_ask and "model=" not in source:

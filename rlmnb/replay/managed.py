@@ -24,6 +24,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 from rlmnb.errors import KernelError
 from rlmnb.files import remove_tree
+from rlmnb.kernel.asked import NUMBER
 from rlmnb.store.sessions import is_alive
 
 START_SECONDS = 30
@@ -50,6 +51,18 @@ class ManagedKernel:
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
+        self._numbers = _in_full_run(client.nb.cells)
+        assert client.kc is not None
+        self._send = client.kc.shell_channel.send
+        setattr(client.kc.shell_channel, "send", self._sent)  # noqa: B010 - as above
+
+    def _sent(self, message: dict[str, Any]) -> Any:
+        """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
+        if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
+            message["metadata"][NUMBER] = self._numbers[self._running]
+            # As JupyterLab does, it says which cell this is.
+            message["metadata"] |= self.about(self._running)
+        return self._send(message)
 
     def _updated(self, display_id: str, message: dict[str, Any]) -> None:
         shown = set(self._client._display_id_map.get(display_id, ())) - {self._running}
@@ -79,11 +92,7 @@ class ManagedKernel:
         self._running, self.changed, self._updates = index, set(), set()
         cell = self._client.nb.cells[index] = _as_node(self._client.nb.cells[index])
         error = None
-        session = self._client.kc.session if self._client.kc is not None else None
         try:
-            if session is not None:
-                # As JupyterLab does: the message says which cell it is.
-                session.metadata = self.about(index)
             await self._client.async_execute_cell(cell, index)
         except CellExecutionError as failure:
             error = f"{failure.ename}: {failure.evalue}"
@@ -95,9 +104,6 @@ class ManagedKernel:
                 hint="if the cell itself ends the kernel, edit it or tag it skip-execution; "
                 "then run the replay again",
             ) from failure
-        finally:
-            if session is not None:
-                session.metadata = {}
         trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
         if trace is not None:
             self.heard(index, trace)
@@ -139,6 +145,18 @@ class ManagedKernel:
         if answer["status"] != "ok":
             raise KernelError(f"the kernel could not do {method}: {answer.get('evalue')}")
         return json.loads(_unquoted(answer["data"]["text/plain"]))
+
+
+def _in_full_run(cells: list[Any]) -> list[int]:
+    """Return for each cell the execution count that nbclient would give it in a full run."""
+    numbers, count = [], 1
+    for cell in cells:
+        numbers.append(count)
+        skipped = "skip-execution" in cell["metadata"].get("tags", ())
+        count += (
+            cell["cell_type"] == "code" and bool("".join(cell["source"]).strip()) and not skipped
+        )
+    return numbers
 
 
 def _unquoted(text: str) -> str:

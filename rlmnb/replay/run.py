@@ -328,8 +328,9 @@ class _Replay:
             done, trace, error = await self._kernel.run(cell.number - 1)
         self._calling.due = ""
         allowed = "raises-exception" in cell.tags
+        if trace is not None and "problem" not in trace:
+            self._supply.hold(trace)
         run = self._completed(cell, trace)
-        self._supply.hold(run)
         if not cell.effects:
             self._versions.know(run["files_written"])
             self._versions.touch(run["files_written"])
@@ -376,6 +377,11 @@ class _Replay:
         if trace is None or "problem" in trace:
             told = {key: each for key, each in (trace or {}).items() if key in _OF_CALLS}
             trace = {**_UNTRACKED, "problem": (trace or {}).get("problem"), **told}
+        for each in trace.pop("loosened", ()):
+            # What cells below have left in a kernel that stays is not there yet in a full run.
+            if any(name in self._env.names for name in each["version"]["names"]):
+                trace["writes"].append(each["version"])
+                trace["reads"] |= each["reads"]
         trace["reads"] = {
             name: self._supply.known_as(name, read, self._env)
             for name, read in trace["reads"].items()

@@ -387,6 +387,19 @@ def test_a_recorded_call_is_made_when_it_is_stale_and_a_model_is_there(
     assert Session.open("demo").cells[2].outputs[0]["text"] == ["said now\n"]
 
 
+def test_a_call_that_becomes_other_code_is_run_as_such(serve: Callable[..., ChatApi]):
+    api = serve()
+    notebook("a = llm_query('one')", "print(a)")
+    assert again().errors == {}
+    assert record(0)["type"] == "llm_call"
+    assert record(0)["output"]["cached_response"]["response"] == record(0)["calls"][0]["response"]
+    edit(0, "a = 5")
+    assert again().executed == ["c0", "c1"]
+    assert (record(0)["type"], shown(1)) == ("repl", "5\n")
+    assert record(0)["output"]["cached_response"] is None
+    assert len(api.asked) == 1
+
+
 def test_a_failed_cell_keeps_the_answers_it_had_paid_for(serve: Callable[..., ChatApi]):
     api = serve()
     notebook("a = [llm_query(f'{n}') for n in range(3)]\nraise ValueError('late')")

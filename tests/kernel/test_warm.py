@@ -20,6 +20,7 @@ from rlmnb import Session
 from rlmnb.errors import KernelError
 from rlmnb.files import polls
 from rlmnb.replay import warm
+from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from rlmnb.replay.traveling import restore_at
 from tests.kernel.test_real_notebooks import NOTEBOOKS
@@ -64,6 +65,28 @@ def test_a_kernel_stays_and_only_what_differs_is_brought():
     report = replayed()
     assert report.executed == ["c3"], report
     assert warm.find(Session.open("nb.ipynb").place).pid == pid
+
+
+def test_cells_have_the_numbers_of_a_full_run_whatever_ran():
+    write("x = 1", "", "y = x", "def f():\n    1 / x\nx", "raise OSError(x)", "print(y)")
+    assert replayed(keep_kernel=True).failed == ["c4"]
+    for source in ("raise OSError(y)", "raise OSError(-y)"):
+        edit(4, source)
+        assert replayed().executed == ["c4"]
+    cells = nbformat.read("nb.ipynb", 4).cells
+    assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4, 5]
+    assert "In[4]" in re.sub(r"\x1b\[\d+m", "", "".join(cells[4].outputs[0].traceback))
+    assert texts()[5] == "1\n"  # nothing but its own
+
+
+def test_what_cells_below_have_left_is_no_part_of_a_cell_above():
+    write("class K:\n    n = 1", "k = [K()]", "print(type(k[0]).n, type(k[0]) is K)")
+    replayed(keep_kernel=True)
+    edit(0, "class K:\n    n = 2")
+    report = replayed()
+    assert (report.kernel, report.executed) == ("warm", ["c0", "c1", "c2"])
+    assert texts()[2] == "2 True\n"
+    assert stale_cells(Session.open("nb.ipynb")) == {}
 
 
 def test_a_notebook_that_changed_under_it_is_never_served_old_state():

@@ -727,6 +727,27 @@ def test_the_price_of_a_known_model_is_kept_with_its_calls(server: Callable[...,
     assert desk_now().done()[0]["cost_usd"] == prices.cost(PRICED, 1000, 100)
 
 
+def test_text_that_no_notebook_can_hold_comes_back_exactly():
+    class Odd(Parrot):
+        def complete(self, request: Request) -> Answer:
+            self.asked.append(request)
+            return Answer("half \ud83d", request.model)
+
+    first = desk_of(Odd())
+    ask(request("asked \ud800", system="s \udfff"), first)
+    kept = json.loads(json.dumps(first.done(), ensure_ascii=False).encode("utf-8"))
+    second = again(replace(first, calls=kept))
+    assert ask(request("asked \ud800", system="s \udfff"), second).text == "half \ud83d"
+    assert second.done()[0]["from_cache"]
+
+
+def test_parameters_that_are_no_json_are_refused(server: Callable[..., ChatApi]):
+    api = server()
+    with pytest.raises(ModelError, match="is JSON"):
+        models.llm_query("q", stop={1, 2})
+    assert api.asked == []
+
+
 @pytest.mark.parametrize("wrong", [5, None, b"bytes", ["list"]])
 def test_a_prompt_that_is_no_text_is_refused_before_anything_is_asked(
     server: Callable[..., ChatApi], wrong: Any
