@@ -14,7 +14,7 @@ from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import Place, sessions_root
-from rlmnb.views import Cell, text_of
+from rlmnb.views import Cell, text_of, whole_output
 
 if TYPE_CHECKING:
     from rlmnb.format.record import CellRecord
@@ -264,7 +264,7 @@ def show_cell(args: Namespace) -> int:
     session = opened(args)
     cell = session.cell(args.cell)
     if args.output:
-        sys.stdout.buffer.write(full_output(session, cell))
+        sys.stdout.buffer.write(whole_output(cell, session.objects.get))
         sys.stdout.flush()
         return 0
     try:
@@ -320,17 +320,6 @@ def _say_why(record: CellRecord | None) -> None:
     ):
         if told:
             text.labelled(label, told, 9)
-
-
-def full_output(session: Session, cell: Cell) -> bytes:
-    """Return all the text a cell printed, with what was too long for the notebook in its place."""
-    record = cell.record
-    kept = {item.output: item.object for item in record.output.objects} if record else {}
-    parts = [
-        session.objects.get(kept[number]) if number in kept else text_of([output]).encode()
-        for number, output in enumerate(cell.outputs)
-    ]
-    return b"".join(parts)
 
 
 def show_chain(args: Namespace) -> int:

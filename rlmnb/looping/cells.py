@@ -19,7 +19,7 @@ from rlmnb.replay import warm
 from rlmnb.replay.cells import code_cells, working_directory
 from rlmnb.replay.run import replay
 from rlmnb.session import Session
-from rlmnb.views import text_of
+from rlmnb.views import whole_output
 
 # Errors after which nothing more can be asked, by the names they have in a notebook.
 _ENDINGS: dict[str, Ending] = {
@@ -50,6 +50,7 @@ class Cells:
 
     def context(self, code: str) -> str:
         """Run the cell that holds the context, and return what it shows of it."""
+        self._start()
         trace = {"goal": "hold the context", "decision": Action.EXECUTE.value}
         cell_id = self.session.append(code, status="running", trace=trace)
         try:
@@ -66,6 +67,10 @@ class Cells:
 
     def run(self, step: Step) -> Result:
         """Append a step as a cell and run it."""
+        try:
+            self._start()
+        except KernelError as error:
+            return self.without_kernel(step.number, str(error))
         cell_id = self.session.append(
             step.source,
             type=step.type,
@@ -80,6 +85,8 @@ class Cells:
             result = self._ran(cell_id)
         except KernelError as error:
             self._failed(cell_id, error)
+            # Nobody's next replay is to end as this one did.
+            self.session.tag(cell_id, "skip-execution")
             return self.without_kernel(step.number, str(error))
         if result.error is None:
             self.found[step.number] = f"{step.decision.goal}: {result.shown}"
@@ -88,14 +95,16 @@ class Cells:
             self.session.tag(cell_id, "raises-exception")
         return result
 
+    def _start(self) -> None:
+        # Nobody else waits for this session: its kernel may take its time to start.
+        warm.start(self.session.place, working_directory(self.session))
+
     def _failed(self, cell_id: CellId, error: KernelError) -> None:
         self.session.refresh()
         self.session.complete(cell_id, error=f"KernelError: {error}")
 
     def _ran(self, cell_id: CellId) -> Result:
         """Bring a cell up to date, and what it needs, and nothing else."""
-        # Nobody else waits for this session: its kernel may take its time to start.
-        warm.start(self.session.place, working_directory(self.session))
         above = set(upstream(self.session.index, cell_id))
         effects = {cell.cell_id for cell in code_cells(self.session) if cell.effects}
         report = replay(
@@ -112,7 +121,8 @@ class Cells:
         error = report.errors.get(cell_id)
         if error is not None:
             return Result("", error, _ENDINGS.get(error.partition(":")[0]))
-        return Result(text_of(self.session.cell(cell_id).outputs).rstrip("\n"))
+        shown = whole_output(self.session.cell(cell_id), self.session.objects.get)
+        return Result(shown.decode("utf-8", "replace").rstrip("\n"))
 
     def without_kernel(self, number: int, why: str) -> Result:
         """Answer in one plain call, made here; its cell can be replayed when there is a kernel."""

@@ -19,7 +19,7 @@ from rlmnb.looping.spending import Purse
 from rlmnb.models import activating, choosing
 from rlmnb.models.budget import DEEPEST, Spent
 from rlmnb.models.deciding import Ask, Policy, asking
-from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision, Seen
+from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision, Done, Seen
 from rlmnb.models.looping import MOST_STEPS, Outcome, work
 from rlmnb.models.modes import Mode
 from rlmnb.replay import warm
@@ -221,9 +221,11 @@ def _has_context(session: Session) -> bool:
 
 def _without_kernel(cells: Cells, why: str) -> Outcome:
     result = cells.without_kernel(1, why)
-    if result.ending is not None:
-        return Outcome(None, result.ending, degraded=[why], problem=result.error)
-    return Outcome(result.shown, "answered", degraded=[why])
+    failed = result.error is not None
+    step = Done(1, Action.DIRECT, "answer", result.error or result.shown, failed)
+    ending = result.ending or "answered"
+    answer = None if failed else result.shown
+    return Outcome(answer, ending, [step], degraded=[why], problem=result.error)
 
 
 def _close(session: Session, outcome: Outcome) -> None:

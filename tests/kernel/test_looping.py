@@ -255,7 +255,8 @@ def test_without_a_kernel_the_question_is_answered_in_one_plain_call(
     assert "kernel died" in last.escalation_reason[0]
     assert last.type == "llm_call"
     assert len(api.asked) == 2
-    # What was answered is kept under its key: replaying that cell asks nobody.
+    # What ended the kernel is not run again, and what was answered is kept under its key.
+    assert run("replay", "s", "--calls", "none").returncode == 0
     done = run("replay", "s", last.cell_id, "--calls", "none", "--json", "--force")
     assert done.returncode == 0, done.stdout
     assert len(api.asked) == 2
@@ -269,6 +270,7 @@ def test_a_kernel_that_cannot_start_is_no_reason_not_to_answer(serve, ask, monke
     report = ask("What is the sum?", "--context", numbers(5, 6))
     assert (report["answer"], report["ending"]) == ("plain", "answered")
     assert "it was taken out" in report["degraded"][0]
+    assert [step["action"] for step in report["steps"]] == ["DIRECT"]
     assert '"numbers": [5, 6]' in api.asked[0].prompt
     assert len(api.asked) == 1
 
@@ -322,6 +324,12 @@ def test_memory_says_that_there_is_none_yet(serve, ask) -> None:
     )
     report = ask("Was this seen before, all of it?", "--context", numbers(1))
     assert "no memory yet" in report["steps"][0]["shown"]
+
+
+def test_a_long_answer_is_returned_whole(serve, ask) -> None:
+    text = "\n".join(f"line {n}" for n in range(5_000))
+    serve(always(text))
+    assert ask("What is there to say?")["answer"] == text
 
 
 def test_a_plain_question_is_one_call_and_one_cell(serve, ask) -> None:
