@@ -9,7 +9,7 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit kernel oracle test-oracle test-client wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline wheel bench schema lock clean
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -81,6 +81,11 @@ build/claude/.$(CLAUDE_CODE):
 	npm install --prefix build/claude --no-save --no-package-lock --no-audit --no-fund --loglevel error \
 	  @anthropic-ai/claude-code@$(CLAUDE_CODE)
 	touch $@
+
+# A small model that runs here, end to end; its weights are fetched once, by the user's command.
+test-offline: $(VENV)/.tiers $(VENV)/.compiled
+	RLMNB_MODELS=$(CURDIR)/build/models $(BIN)/rlmnb model fetch
+	RLMNB_MODELS=$(CURDIR)/build/models $(BIN)/pytest -q tests/offline
 
 # What users get is the wheel, so the wheel is what is tested here.
 wheel: $(VENV)/.ready

@@ -402,6 +402,13 @@ class Session:
         if entries:
             self._write(*entries)
 
+    def tag(self, cell_id: str, tag: str) -> None:
+        """Give a cell one of Jupyter's tags; saying it twice changes nothing."""
+        cell = self.cell(cell_id)
+        if not tag or "," in tag:
+            raise InvalidCellError(f"a tag is a text without commas, found {tag!r}")
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": {}, "tag": tag})
+
     def drop_calls(self, places: Mapping[str, Sequence[int]]) -> None:
         """Forget kept model calls: of each cell those at these places of its list."""
         entries = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rlmnb.cli.calloptions import add_calls, add_replay_options
+from rlmnb.cli.modeloptions import add_model, add_run
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 from rlmnb.graph.rules import RULES
@@ -62,6 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_replaying(commands)
     add_calls(commands)
     _add_running(commands)
+    add_run(commands)
+    add_model(commands)
     _add_hooks(commands)
     _add_telling(commands)
     _add_seeing(commands)

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
@@ -14,7 +14,10 @@ from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import Place, sessions_root
-from rlmnb.views import Cell, text_of
+from rlmnb.views import Cell, text_of, whole_output
+
+if TYPE_CHECKING:
+    from rlmnb.format.record import CellRecord
 
 _STORY = ("markdown", "raw")
 # In a terminal, as many cells of a chain as a person reads.
@@ -298,7 +301,7 @@ def show_cell(args: Namespace) -> int:
     session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
-        sys.stdout.buffer.write(full_output(session, cell))
+        sys.stdout.buffer.write(whole_output(cell, session.objects.get))
         sys.stdout.flush()
         return 0
     try:
@@ -327,6 +330,7 @@ def show_cell(args: Namespace) -> int:
     text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
         text.say(f"  because {cause}")
+    _say_why(record)
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
         text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
@@ -341,15 +345,18 @@ def show_cell(args: Namespace) -> int:
     return 0
 
 
-def full_output(session: Session, cell: Cell) -> bytes:
-    """Return all the text a cell printed, with what was too long for the notebook in its place."""
-    record = cell.record
-    kept = {item.output: item.object for item in record.output.objects} if record else {}
-    parts = [
-        session.objects.get(kept[number]) if number in kept else text_of([output]).encode()
-        for number, output in enumerate(cell.outputs)
-    ]
-    return b"".join(parts)
+def _say_why(record: CellRecord | None) -> None:
+    """Show what a cell was for, where its agent has told."""
+    if record is None:
+        return
+    trace = record.trace
+    for label, told in (
+        ("goal", trace.goal),
+        ("decision", trace.decision),
+        ("why", trace.rationale),
+    ):
+        if told:
+            text.labelled(label, told, 9)
 
 
 def show_chain(args: Namespace) -> int:

@@ -277,6 +277,10 @@ def _update(cell: "dict[str, Any]", entry: "Entry") -> None:
     metadata = cell.setdefault("metadata", {})
     metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
     metadata["rlmnb"] |= entry.get("replace") or {}
+    if isinstance(entry.get("tag"), str):
+        tags = metadata.get("tags")
+        known = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+        metadata["tags"] = list(dict.fromkeys([*known, entry["tag"]]))
     for key in ("outputs", "execution_count"):
         if key in entry and cell.get("cell_type") == "code":
             cell[key] = entry[key]
