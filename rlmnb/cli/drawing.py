@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import CellNotFoundError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
+from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
 from rlmnb.session import Session
 
@@ -42,7 +41,7 @@ def show_graph(args: Namespace) -> int:
     if form == "text" and not args.output:
         _tell(picture, session)
     else:
-        _hand_over(_written(picture, form), args.output)
+        _hand_over(written(picture, form), args.output)
     if picture.collapsed and not args.by_turn:
         every = f"rlmnb graph {session.place.name} --all"
         text.note(
@@ -84,20 +83,6 @@ def _tell(picture: Picture, session: Session) -> None:
     marks = texts.UNICODE if text.unicode_output() else texts.ASCII
     for line in texts.lines(picture, width=width, marks=marks):
         text.say(*(text.painted(part, style) if style else part for part, style in line))
-
-
-def _written(picture: Picture, form: str) -> str:
-    if form == "svg":
-        from rlmnb.picture.svg import svg
-
-        return svg(picture)
-    forms: dict[str, Callable[[Picture], str]] = {
-        "mermaid": texts.mermaid,
-        "dot": texts.dot,
-        "json": lambda whole: json.dumps(whole.as_dict(), ensure_ascii=False) + "\n",
-        "text": lambda whole: texts.joined(texts.lines(whole)),
-    }
-    return forms[form](picture)
 
 
 def _hand_over(drawn: str, path: str | None) -> None:
