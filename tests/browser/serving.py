@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 REPOSITORY = Path(__file__).parents[2]
@@ -67,29 +68,33 @@ def running_lab(home: Path, *, together: bool = False, ours: bool = True) -> Ite
         f"--LabServerApp.labextensions_path={_extensions(home, together=together, ours=ours)}",
         f"--ServerApp.jpserver_extensions=jupyter_server_ydoc={together}",
         "--ServerApp.jpserver_extensions=rlmnb.lab=True",
+        "--LabApp.expose_app_in_browser=True",
     ]
     with open(log, "wb") as sink:
         process = subprocess.Popen(
             command, cwd=home, env=_environment(home), stdout=sink, stderr=subprocess.PIPE
         )
         try:
-            url = _address(process, sink)
+            url = _address(process)
+            threading.Thread(target=_keep, args=(process.stderr, sink), daemon=True).start()
             yield Lab(url, home, log)
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _address(process: subprocess.Popen[bytes], sink: object) -> str:
+def _keep(stream: IO[bytes], sink: IO[bytes]) -> None:
+    with stream:
+        shutil.copyfileobj(stream, sink)
+
+
+def _address(process: subprocess.Popen[bytes]) -> str:
     """Wait for the line that says where the server listens; the rest goes to its log."""
     assert process.stderr is not None
     seen = b""
     for line in process.stderr:
         seen += line
         if found := _RUNNING.search(line.decode()):
-            threading.Thread(
-                target=shutil.copyfileobj, args=(process.stderr, sink), daemon=True
-            ).start()
             return found[1]
     raise AssertionError(f"JupyterLab did not start:\n{seen.decode()}")
 

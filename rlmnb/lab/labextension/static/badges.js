@@ -74,6 +74,16 @@ function known(told) {
   };
 }
 
+/** Let Enter and Space press a mark that has the focus; Lab would take them for the cell. */
+export function letMarksBePressed() {
+  const keep = event => {
+    if (['Enter', ' '].includes(event.key) && event.target.closest?.('.rlmnb-mark')) {
+      event.stopPropagation();
+    }
+  };
+  window.addEventListener('keydown', keep, true);
+}
+
 /** The marks of one notebook. */
 export class Badges {
   constructor(notebook) {
@@ -123,8 +133,6 @@ export class Badges {
     mark.type = 'button';
     mark.title = spoken(cell);
     mark.setAttribute('aria-label', spoken(cell));
-    // Lab's shortcuts for a cell would take Enter and Space away from the button.
-    mark.dataset.lmSuppressShortcuts = 'true';
     mark.appendChild(sign(cell.state));
     node.appendChild(mark);
     const note = this._note(cell);

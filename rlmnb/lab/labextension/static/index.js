@@ -1,7 +1,7 @@
 // The plugin: commands, toolbar, status bar and the panel, for whichever notebook is in front.
 
 import { Api } from './api.js';
-import { counted, element } from './badges.js';
+import { counted, element, letMarksBePressed } from './badges.js';
 import { makePanel, planView } from './graph.js';
 import { Watched } from './watched.js';
 
@@ -87,7 +87,9 @@ class Desk {
     const { CommandToolbarButton } = this.jupyter.ui;
     for (const key of ['graph', 'plan', 'cell', 'stale']) {
       const id = COMMANDS[key];
-      const button = new CommandToolbarButton({ commands: this.app.commands, id });
+      // One label says what this is about; the others are told by their tooltips.
+      const label = key === 'stale' ? undefined : '';
+      const button = new CommandToolbarButton({ commands: this.app.commands, id, label });
       button.addClass('rlmnb-tool');
       panel.toolbar.insertAfter('cellType', id, button) || panel.toolbar.addItem(id, button);
       const hide = () => button.setHidden(!watched.ours);
@@ -259,17 +261,17 @@ function addCommands(desk) {
   const there = () => Boolean(desk.current);
   const activeCell = () => desk.current.panel.content.activeCell?.model.id;
   const all = {
-    stale: ['Replay stale', 'Run the cells whose inputs changed, and reuse the rest', idle, () => desk.replay({})],
-    cell: ['Replay this cell', 'Bring this cell up to date, and what it needs', idle, () => desk.replay({ selector: activeCell() })],
-    effects: ['Replay stale, with effects…', 'Also run cells that change things outside the notebook', idle, () => desk.replayWithEffects()],
-    plan: ['Dry run', 'Say what a replay would run, and why', idle, () => desk.dryRun()],
-    graph: ['Graph', 'Show what the cells need from one another', there, () => desk.open()],
-    stop: ['Stop the replay', 'Interrupt the replay; what is done is kept', () => Boolean(desk.current?.replay), () => desk.stop()]
+    stale: ['Replay stale', 'run the cells whose inputs changed, and reuse the rest', idle, () => desk.replay({})],
+    cell: ['Replay this cell', 'bring this cell up to date, and what it needs', idle, () => desk.replay({ selector: activeCell() })],
+    effects: ['Replay stale, with effects…', 'also run cells that change things outside the notebook', idle, () => desk.replayWithEffects()],
+    plan: ['Dry run', 'say what a replay would run, and why', idle, () => desk.dryRun()],
+    graph: ['Graph', 'show what the cells need from one another', there, () => desk.open()],
+    stop: ['Stop the replay', 'interrupt it; what is done is kept', () => Boolean(desk.current?.replay), () => desk.stop()]
   };
   for (const [key, [label, caption, isEnabled, execute]] of Object.entries(all)) {
     app.commands.addCommand(COMMANDS[key], {
-      label: args => (args.isPalette ? label : key === 'stale' ? label : label),
-      caption,
+      label,
+      caption: `${label}: ${caption}`,
       icon: args => (args.isPalette ? undefined : icons[key]),
       isEnabled,
       execute: () => execute()
@@ -314,6 +316,7 @@ export function plugins(jupyter) {
         const statusBar = jupyter.statusbar ? rest.shift() : null;
         const desk = new Desk(app, jupyter, tracker, rest.shift() || null);
         addCommands(desk);
+        letMarksBePressed();
         if (palette) {
           Object.values(COMMANDS).forEach(command =>
             palette.addItem({ command, category: CATEGORY, args: { isPalette: true } })

@@ -118,9 +118,6 @@ function changeCell(shared, change, cell) {
   if ('source' in change) {
     shared.setSource(change.source);
   }
-  if (change.outputs) {
-    shared.setOutputs(cell.outputs || []);
-  }
   if (change.count) {
     shared.execution_count = cell.execution_count ?? null;
   }
@@ -133,8 +130,9 @@ function changeCell(shared, change, cell) {
   }
 }
 
-/** Carry a plan out on a shared model, in one step that undo does not see. */
-export function applied(plan, shared, content) {
+/** Carry a plan out on a notebook's model, in one step that undo does not see. */
+export function applied(plan, model, content) {
+  const shared = model.sharedModel;
   const theirs = sideOf(content);
   const onDisk = new Map(content.cells.map(cell => [cell.id, cell]));
   const ids = shared.cells.map(cell => cell.getId());
@@ -160,4 +158,16 @@ export function applied(plan, shared, content) {
       }
     }
   }, false);
+  showOutputs(plan, model, onDisk);
+}
+
+/** Give cells the outputs on disk; the shared model would put a new stream behind the old one. */
+function showOutputs(plan, model, onDisk) {
+  const changed = new Set(plan.change.filter(change => change.outputs).map(({ id }) => id));
+  for (let at = 0; changed.size && at < model.cells.length; at += 1) {
+    const cell = model.cells.get(at);
+    if (changed.has(cell.id)) {
+      cell.outputs.fromJSON(onDisk.get(cell.id).outputs || []);
+    }
+  }
 }

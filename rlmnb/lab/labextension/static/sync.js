@@ -93,7 +93,7 @@ export class Sync {
     const mine = sideOf(model.toJSON());
     const theirs = sideOf(disk.content);
     const plan = planned(this._base, mine, theirs, this._equal);
-    applied(plan, model.sharedModel, disk.content);
+    applied(plan, model, disk.content);
     this._base = theirs;
     this._context._updateContentsModel(disk);
     const now = model.toJSON();
