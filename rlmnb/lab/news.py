@@ -60,11 +60,11 @@ class News:
             self._seen.pop(place.notebook, None)
 
     async def version(self, place: Place) -> dict[str, Any]:
-        """Return which version of a notebook is on disk; it is not told of as a change."""
+        """Return which version of a notebook a new listener begins with."""
         loop = asyncio.get_running_loop()
         seen = await loop.run_in_executor(self._threads, version_on_disk, place)
-        if self._bell.heard(place.notebook):
-            self._seen[place.notebook] = seen
+        # Those who listen already must still hear of it.
+        self._seen.setdefault(place.notebook, seen)
         return seen
 
     def changed(self, place: Place) -> None:
@@ -99,9 +99,10 @@ class News:
     async def _tell(self, place: Place) -> None:
         loop = asyncio.get_running_loop()
         try:
-            before = self._seen.get(place.notebook)
-            if await self.version(place) != before:
-                self._bell.ring(place.notebook, "changed", self._seen[place.notebook])
+            seen = await loop.run_in_executor(self._threads, version_on_disk, place)
+            if self._seen.get(place.notebook) != seen:
+                self._seen[place.notebook] = seen
+                self._bell.ring(place.notebook, "changed", seen)
             running = self._running(place)
             judged = await loop.run_in_executor(self._threads, judge, place, running)
             self._bell.ring(place.notebook, "status", brief(judged))

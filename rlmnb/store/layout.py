@@ -39,6 +39,11 @@ class Place:
         return os.path.dirname(self.notebook) != self.directory
 
     @property
+    def lease(self) -> str:
+        """Where a server says that it has the notebook open as a live document."""
+        return os.path.join(self.directory, "lease.json")
+
+    @property
     def spill(self) -> str:
         """Where an event goes when the journal cannot be had."""
         return os.path.join(self.directory, "spill")
