@@ -9,7 +9,8 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit kernel oracle test-oracle test-client wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle test-client test-browser screenshot wheel bench \
+  schema lock clean
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -81,6 +82,22 @@ build/claude/.$(CLAUDE_CODE):
 	npm install --prefix build/claude --no-save --no-package-lock --no-audit --no-fund --loglevel error \
 	  @anthropic-ai/claude-code@$(CLAUDE_CODE)
 	touch $@
+
+# The real JupyterLab and Notebook 7 in a real browser.
+CHROMIUM := /usr/bin/chromium
+
+test-browser: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
+	$(BIN)/pytest -n 2 --dist loadgroup tests/browser
+
+screenshot: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
+	$(BIN)/python examples/screenshot.py
+
+$(CHROMIUM):
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	else \
+	  echo "make $(MAKECMDGOALS) needs Chromium as $@; on Debian: sudo apt-get install chromium" >&2; exit 1; \
+	fi
 
 # What users get is the wheel, so the wheel is what is tested here.
 wheel: $(VENV)/.ready

@@ -9,11 +9,12 @@ from argparse import Namespace
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
-from rlmnb.errors import CellNotFoundError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidNameError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
+from rlmnb.picture.placing import put_into
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500
@@ -37,6 +38,8 @@ def show_graph(args: Namespace) -> int:
         by_turn=False if args.all else (True if args.by_turn else None),
         cell=_chosen_cell(session, args.cell) if args.cell else None,
     )
+    if args.into_notebook:
+        return _put_into(session, picture, args)
     form = _form(args)
     if form == "text" and not args.output:
         _tell(picture, session)
@@ -53,6 +56,20 @@ def show_graph(args: Namespace) -> int:
             f"note: {len(picture.edges)} edges; Mermaid draws at most {_MERMAID_EDGES} unless "
             "its maxEdges is raised; --svg has no limit"
         )
+    return 0
+
+
+def _put_into(session: Session, picture: Picture, args: Namespace) -> int:
+    if args.form or args.output:
+        raise InvalidNameError(
+            "--into-notebook draws a Mermaid picture into the notebook, and nowhere else",
+            hint=f"run: rlmnb graph {session.place.name} --into-notebook",
+        )
+    cell_id = put_into(session, picture)
+    if args.json:
+        text.print_json({"session": session.id, "cell_id": cell_id})
+    else:
+        text.say(f"{cell_id}  in {session.path}; again after a change: the same command")
     return 0
 
 

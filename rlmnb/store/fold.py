@@ -277,6 +277,10 @@ def update_cell(cell: "dict[str, Any]", entry: "Entry") -> None:
     now = [source_hash(source_of(cell)), output_hash(cell.get("outputs") or [])]
     if isinstance(of, list) and now != of:
         return
+    if "text" in entry:
+        if cell.get("cell_type") == "markdown" and isinstance(entry["text"], str):
+            cell["source"] = entry["text"]
+        return
     metadata = cell.setdefault("metadata", {})
     metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
     metadata["rlmnb"] |= entry.get("replace") or {}

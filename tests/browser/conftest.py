@@ -64,11 +64,12 @@ def root(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page in a profile of its own, whose scripts must not fail."""
+    """A page in a profile of its own, in which our scripts must not fail."""
     context = browser.new_context(viewport={"width": 1700, "height": 1000})
     page = context.new_page()
     failures: list[str] = []
-    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.on("pageerror", lambda error: failures.append(f"{error}\n{error.stack}"))
     yield page
     context.close()
-    assert not failures
+    # Notebook 7 has failures of its own.
+    assert not [failure for failure in failures if "extensions/rlmnb" in failure]

@@ -85,7 +85,8 @@ class Open:
     def ready(self) -> None:
         """Wait until the kernel that Lab starts for the notebook has nothing to do."""
         self.page.wait_for_function(
-            "() => jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'",
+            "() => jupyterapp.shell.currentWidget.sessionContext.session"
+            "?.kernel?.status === 'idle'",
             timeout=60_000,
         )
 

@@ -87,7 +87,7 @@ def test_overwriting_after_a_conflict_keeps_both_sides(page: Page, lab: Lab) -> 
     dialog = page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("File Changed")
     with page.expect_response(lambda answer: answer.request.method == "PUT"):
-        dialog.get_by_text("Overwrite").click()
+        dialog.get_by_role("button", name="Overwrite").click()
     kept = sources_of(session)
     assert "mine = 1" in kept
     assert any("theirs" in source for source in kept)
