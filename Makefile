@@ -87,7 +87,7 @@ build/claude/.$(CLAUDE_CODE):
 CHROMIUM := /usr/bin/chromium
 
 test-browser: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
-	$(BIN)/pytest -n 2 --dist loadgroup tests/browser
+	$(BIN)/pytest -n 2 --dist loadfile tests/browser
 
 screenshot: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
 	$(BIN)/python examples/screenshot.py
