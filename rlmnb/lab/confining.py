@@ -31,7 +31,7 @@ class Confines:
             return self._inside(sessions.find(check_session_id(session)))
         if not path:
             raise InvalidNameError("wanted a path or a session, found neither")
-        return self._inside(notebook_place(self._on_disk(path)))
+        return self._inside(notebook_place(self.on_disk(path)))
 
     def path_of(self, notebook: str) -> str | None:
         """Return the path that the server's file browser has for a notebook, None if none."""
@@ -40,7 +40,8 @@ class Confines:
             return None
         return os.path.relpath(real, root).replace(os.sep, "/")
 
-    def _on_disk(self, path: str) -> str:
+    def on_disk(self, path: str) -> str:
+        """Return where a path of the server's file browser is; what it leads to is not checked."""
         if len(path) > _LONGEST or "\0" in path:
             raise InvalidNameError("this is no path of a notebook")
         parts = path.removeprefix(_SHARED).strip("/").split("/")

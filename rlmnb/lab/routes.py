@@ -64,6 +64,7 @@ class PlanEndpoint(Endpoint):
         """Answer as `rlmnb replay --dry-run --json` does."""
         place, body = self.asked_in_body()
         selector, effects = _selector(body), switch_in(body, "allow_effects")
+        await self.desk.live.flush(place)
         self.answer(await self.aside(partial(_planned, place, selector, effects)))
 
 
@@ -88,6 +89,7 @@ class ReplaysEndpoint(Endpoint):
         """Begin a replay and say how it can be followed."""
         place, body = self.asked_in_body()
         selector = _selector(body)
+        await self.desk.live.flush(place)
         if selector is not None:
             # A mistake in it is told now, not to whoever follows the replay.
             await self.aside(lambda: asked_for(Session(place), selector))

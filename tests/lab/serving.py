@@ -126,6 +126,7 @@ def served(
     place = directory.parent / f"jupyter-{port}"
     settings = place / "settings"
     settings.mkdir(parents=True)
+    (place / "data").mkdir()
     enabled = {**dict.fromkeys(OTHERS, False), **dict.fromkeys(("rlmnb.lab", *extensions), True)}
     (settings / "jupyter_server_config.json").write_text(
         json.dumps({"ServerApp": {"jpserver_extensions": enabled}})
