@@ -23,7 +23,7 @@ from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
 from rlmnb.selecting import one_cell, select
 from rlmnb.store import append as appending
-from rlmnb.store import index_file, journal, notebook, sessions, working
+from rlmnb.store import byhand, index_file, journal, notebook, sessions, working
 from rlmnb.store.fold import fold
 from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
@@ -177,9 +177,11 @@ class Session:
         if self._loaded is None:
             _, status, whole = notebook.read_version(self._place.notebook)
             seen = {key: self._index["notebook"][key] for key in index_file.describe(status)}
-            if seen != index_file.describe(status):
+            by_hand = self._index["notebook"].get("by_hand")
+            if seen != index_file.describe(status) or by_hand != byhand.version(self._place):
                 self._read()
                 whole = notebook.read_whole(self._place.notebook)
+            byhand.lay_over(self._place, whole)
             self._loaded = whole
         return self._loaded
 

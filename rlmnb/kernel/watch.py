@@ -68,7 +68,8 @@ class Watch:
         self._quiet = threading.local()
         # Every file this kernel has opened for writing, as it was when it was last looked at.
         self._ours: dict[str, tuple[int, ...] | None] = {}
-        self.before: dict[str, str] = {}
+        # What stood there before the first of them, or what is known of it.
+        self._first: dict[str, str] = {}
         self.asked: dict[str, str] = {}
         self._made: tuple[str, ...] = ()
         self.read: dict[str, dict[str, Any]] = {}
@@ -80,7 +81,7 @@ class Watch:
     def start(self) -> None:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
-        self.asked, self._made, self.before = {}, (), {}
+        self.asked, self._made = {}, ()
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
@@ -194,9 +195,13 @@ class Watch:
             self._look(name)
         if writing:
             if name not in self.written and name not in self._ours:
-                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
+                self._note_before(name)
             self.written.add(name)
             self._ours.setdefault(name, None)
+
+    def _note_before(self, name: str) -> None:
+        now = self.read[name]["hash"] if name in self.read else kind_of(name)
+        self._first.setdefault(name, now)
 
     def _moved(self, source: Any, target: Any) -> None:
         """Count what stood at one path as read, and both as written."""
@@ -207,7 +212,7 @@ class Watch:
             if path is source and name not in self.read and name not in self.written:
                 self._look(name)
             if name not in self.written and name not in self._ours:
-                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
+                self._note_before(name)
             self.written.add(name)
 
     def _command(self, arguments: Any, cwd: Any) -> None:
@@ -250,7 +255,7 @@ class Watch:
                 for path, version in self.read.items()
                 if version["hash"] != digest.UNREADABLE
             },
-            "before": {path: self.before[path] for path in sorted(self.written & set(self.before))},
+            "before": {path: self._first[path] for path in sorted(self.written & set(self._first))},
             "files_written": {path: digest.of_file(path) for path in sorted(self.written)},
             "listed": dict(self.listed),
             "asked": {

@@ -9,7 +9,15 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.graph.effects import ANY, is_effectful, tools_called
-from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
+from rlmnb.graph.traces import (
+    CodeCell,
+    Environment,
+    Files,
+    first_versions,
+    last_writes,
+    makers,
+    survey,
+)
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.session import Session
@@ -54,6 +62,7 @@ def code_cells(session: Session) -> list[CodeCell]:
                     if other not in entries or entries[other]["status"] is not None
                 },
                 output_hash=entry["output_hash"],
+                reshown=own and bool(entry.get("reshown")),
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
             )
@@ -113,7 +122,8 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells))
+    before = first_versions(cells)
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

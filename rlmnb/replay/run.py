@@ -13,6 +13,7 @@ from rlmnb.digest import MISSING
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     INITIAL,
+    UNTRACKED,
     CodeCell,
     Environment,
     Files,
@@ -103,22 +104,6 @@ def _go(
 ) -> None:
     with Recorder(session) as recorder:
         asyncio.run(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
-
-
-_UNTRACKED: Run = {
-    "reads": {},
-    "writes": [],
-    "deleted": [],
-    "opaque": True,
-    "history": False,
-    "failed": False,
-    "untracked": True,
-    "files_read": {},
-    "files_written": {},
-    "listed": {},
-    "asked": {},
-    "flags": [],
-}
 
 
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
@@ -337,7 +322,7 @@ class _Replay:
     def _completed(self, cell: CodeCell, trace: Run | None) -> Run:
         """Return the trace of a cell as it is kept: as a full run would have left it."""
         if trace is None or "problem" in trace:
-            trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
+            trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
         trace["reads"] = {
             name: self._supply.known_as(name, read, self._env)
             for name, read in trace["reads"].items()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 NOTEBOOK = "session.ipynb"
 JOURNAL = "journal.jsonl"
 INDEX = "index.json"
+BY_HAND = "by-hand.jsonl"
 ARCHIVE = "archive"
 
 
@@ -42,6 +43,11 @@ class Place:
     def lease(self) -> str:
         """Where a server says that it has the notebook open as a live document."""
         return os.path.join(self.directory, "lease.json")
+
+    @property
+    def by_hand(self) -> str:
+        """Where traces of cells go that a person ran."""
+        return os.path.join(self.directory, BY_HAND)
 
     @property
     def spill(self) -> str:

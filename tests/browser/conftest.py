@@ -53,13 +53,10 @@ def lab(plain_lab: Lab) -> Lab:
 
 
 @pytest.fixture(autouse=True)
-def root(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let commands and hooks see the sessions of the server."""
-    monkeypatch.setenv("RLMNB_HOME", str(lab.sessions))
-    monkeypatch.delenv("CLAUDE_CODE_SESSION_ID", raising=False)
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    return lab.sessions
+def seen(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands and hooks see the sessions of the server that a test is about."""
+    if "lab" in request.fixturenames:
+        monkeypatch.setenv("RLMNB_HOME", str(request.getfixturevalue("lab").sessions))
 
 
 @pytest.fixture
