@@ -134,6 +134,11 @@ class Session:
                 now[path] = str(today)
         return freshness.find_stale(self._index, now)
 
+    def judge(self, stale: Mapping[str, Sequence[str]]) -> None:
+        """Take over, until the next refresh, what somebody with a better look says is stale."""
+        self.__dict__["stale"] = stale
+        self.__dict__.pop("_cells", None)
+
     @cached_property
     def _cells(self) -> Cells:
         return Cells([self._cell(cell_id) for cell_id in self._index["cells"]])

@@ -16,6 +16,7 @@ from rlmnb.errors import CellNotFoundError, RlmnbError, SessionNotFoundError
 from rlmnb.graph.linting import RULES, Remark, Subject, remarks_on
 from rlmnb.graph.runs import run_of
 from rlmnb.ids import check_session_id
+from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 from rlmnb.store import sessions
 
@@ -25,7 +26,7 @@ _SHOWN = 10
 def diff(args: Namespace) -> int:
     """Show what two sessions have not in common; 1 if there is anything."""
     a, b = _both(args)
-    comparison = compare(*(replace(side_of(each), name=_name(each)) for each in (a, b)))
+    comparison = compare(*(replace(side_of(judged(each)), name=_name(each)) for each in (a, b)))
     if args.cell is not None:
         comparison = replace(comparison, cells=_only(comparison, a, b, args.cell))
         differs = any(each.kind != "same" for each in comparison.cells)

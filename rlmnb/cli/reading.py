@@ -9,6 +9,7 @@ from collections import Counter
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
+from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import sessions_root
@@ -129,7 +130,7 @@ def _project_directory(path: str | None) -> str:
 
 def show(args: Namespace) -> int:
     """Show one session: what it is, and how its cells stand."""
-    session = opened(args)
+    session = judged(opened(args))
     state = session.view()
     if args.json:
         text.print_json(state)
@@ -168,7 +169,7 @@ def _cells_line(session: Session) -> str:
 
 def list_cells(args: Namespace) -> int:
     """List cells, all or those that match."""
-    session = opened(args)
+    session = judged(opened(args))
     selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
     found = session.select(selector) if selector else session.cells
     found = found(type=args.type, status=args.status, file=args.file)
@@ -211,7 +212,7 @@ def shown_status(cell: Cell) -> str:
 
 def show_cell(args: Namespace) -> int:
     """Show one cell: its source, outputs, edges and record."""
-    session = opened(args)
+    session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
         sys.stdout.buffer.write(full_output(session, cell))
@@ -367,7 +368,7 @@ def touches(cell: Cell, path: str) -> bool:
 
 def show_stats(args: Namespace) -> int:
     """Count cells by type, operation and status, and sum up time and tokens."""
-    session = opened(args)
+    session = judged(opened(args))
     entries = [cell.entry for cell in session.cells]
     stats = {
         "session_id": session.id,

@@ -44,6 +44,8 @@ def facts_of(cell: dict[str, Any], number: int, known: dict[str, Facts] | None =
         facts["problem"] = problem
     if record:
         facts |= _recorded(record, facts)
+        if isinstance(record.get("run"), dict):
+            facts["traced"] = True
         if _shows_another(cell, record):
             facts["reshown"] = True
     facts |= _named(source, source_hash, known)
@@ -80,11 +82,13 @@ def _record_of(cell: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]
 def _shows_another(cell: dict[str, Any], record: dict[str, Any]) -> bool:
     """Tell whether a cell shows what its last known run did not: somebody else has run it.
 
-    Outputs that were only cleared away do not count.
+    Outputs that were only cleared away do not count, unless they may never have been saved.
     """
-    then = _mapping(record.get("run")).get("shown")
-    outputs = cell.get("outputs")
-    return isinstance(then, str) and bool(outputs) and shown_hash(outputs or []) != then
+    run = _mapping(record.get("run"))
+    outputs = cell.get("outputs") or []
+    if not isinstance(run.get("shown"), str) or not (outputs or run.get("by_hand")):
+        return False
+    return bool(shown_hash(outputs) != run["shown"])
 
 
 def _text(value: object) -> str | None:

@@ -311,7 +311,7 @@ def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
             causes.append(f"{shown} is set now, by {producer}")
         else:
             causes.append(f"{shown} from {producer} changed" if producer else f"{shown} changed")
-    return causes
+    return list(dict.fromkeys(causes))
 
 
 def _out_of_order(cell_id: str, name: str, run: Run, env: Environment) -> str | None:

@@ -22,6 +22,7 @@ from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.restoring import Restoring
+from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.state import StateStore
 from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
 
@@ -208,6 +209,11 @@ class Tracker:
                         self._changed_by_import.setdefault(module, set()).add(name)
                 if name in CHANCE:
                     reads[name] = was
+            elif name in CHANCE and was != INITIAL and may_seed(look.reads, look.code, self._value):
+                # Setting a generator to where it was is still setting it; if the cell did not, then
+                # it leaves what it found.
+                reads[name] = was
+                writes.append(self._hidden_version(name, was, hidden_values[name]))
         self._note_named(look)
         self._note_modules(look)
         self._note_imports()
@@ -317,6 +323,12 @@ class Tracker:
             if name in self.groups.known:
                 touched.update(self.groups.known[name].names)
         return touched | rebound
+
+    def _value(self, name: str) -> Any:
+        """Return what a name, or the pseudo-variable of a local module, stands for."""
+        if name.startswith(PREFIX):
+            return sys.modules.get(name.removeprefix(PREFIX))
+        return self.namespace.get(name)
 
     # modules and libraries
 

@@ -132,6 +132,16 @@ def stale_cells(session: Session) -> dict[str, list[str]]:
     return survey(cells, files_now(cells), starting_environment(session))
 
 
+def judged(session: Session) -> Session:
+    """Return a session that says of its cells what a replay would, where any of them was run.
+
+    A session that was only recorded is judged by its index alone, which takes no parsing.
+    """
+    if session.index.get("traced"):
+        session.judge(stale_cells(session))
+    return session
+
+
 def starting_environment(session: Session) -> Environment:
     """Return what is there before the first cell: the working memory, if the session has one."""
     memory = session.working_memory

@@ -126,24 +126,36 @@ def lay_over(place: "Place", whole: "dict[str, Any]") -> None:
 
 def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]") -> None:
     source = source_of(cell)
-    text, shown = source_hash(source), shown_hash(cell.get("outputs") or [])
     metadata = cell.setdefault("metadata", {})
     record = metadata.get("rlmnb")
     record = record if isinstance(record, dict) else {}
     known = record.get("run")
-    for entry in reversed(entries):
-        run = entry["run"]
-        if (run.get("text"), run.get("shown")) != (text, shown):
-            continue
-        described = isinstance(known, dict) and (known.get("text"), known.get("shown")) == (
-            text,
-            shown,
-        )
-        if described and str(record.get("completed_at") or "") >= entry["at"]:
-            return
-        earlier = [each["run"] for each in entries] + ([known] if isinstance(known, dict) else [])
-        metadata["rlmnb"] = _with(record, {**entry, "run": _began(run, earlier)}, source, cell)
+    known = known if isinstance(known, dict) else {}
+    wanted = (source_hash(source), shown_hash(cell.get("outputs") or []))
+    entry = _meant(entries, wanted)
+    if entry is None:
         return
+    described = (known.get("text"), known.get("shown")) == wanted
+    recorded = described or (not known and record.get("source_hash") == wanted[0])
+    newer = entry["at"] > str(record.get("completed_at") or "")
+    same = _describes(entry) == wanted
+    if (newer or not described) if same else (newer and not recorded):
+        run = _began(entry["run"], [known, *(each["run"] for each in entries)])
+        metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
+
+
+def _describes(entry: "Entry") -> "tuple[Any, Any]":
+    return entry["run"].get("text"), entry["run"].get("shown")
+
+
+def _meant(entries: "list[Entry]", wanted: "tuple[Any, Any]") -> "Entry | None":
+    """Return the last trace of what a cell is now or, if it is something else, of what it was."""
+    for entry in reversed(entries):
+        if _describes(entry) == wanted:
+            return entry
+    # A trace of this very source that showed something else was not saved: it says nothing.
+    last = entries[-1]
+    return last if _describes(last)[0] != wanted[0] else None
 
 
 def _began(run: "dict[str, Any]", earlier: "list[dict[str, Any]]") -> "dict[str, Any]":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -58,6 +59,13 @@ class Open:
         """Save as a person does, and wait until Lab says that it is done."""
         self.page.keyboard.press("Control+s")
         self.page.wait_for_function(f"() => !{_MODEL}.dirty")
+
+    def run(self, number: int) -> None:
+        """Run a cell by hand, and wait until it has run."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.keyboard.press("Control+Enter")
+        prompt = self.cell(number).locator(".jp-InputPrompt")
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=30_000)
 
     def press(self, command: str) -> None:
         """Press a button of the notebook's toolbar."""
