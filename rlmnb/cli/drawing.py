@@ -14,11 +14,8 @@ from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
-<<<<<<< HEAD
 from rlmnb.picture.placing import put_into
-=======
 from rlmnb.replay.cells import judged
->>>>>>> 31f49f552ff2a92a2f8ad066cc7a31108658f591
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500
