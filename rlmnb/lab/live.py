@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -66,28 +67,29 @@ class Live:
 
     async def run(self) -> None:
         """Look after live documents for as long as the server runs."""
-        while True:
+        while self._settings.get("jupyter_server_ydoc") is not None:
             await asyncio.sleep(_PAUSE)
-            try:
-                await self._look()
-            except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
-                # Leases that are not renewed end by themselves, so nothing is lost meanwhile.
-                self._log.exception("rlmnb: a live document could not be looked after")
-                await asyncio.sleep(_BEAT_SECONDS)
+            found = self._rooms()
+            for name in [each for each in self._held if each not in found]:
+                await self._aside(_let_go, self._held.pop(name).place)
+            for name, room in found.items():
+                try:
+                    await self._tend(name, *room)
+                except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
+                    # A lease that is not renewed ends by itself: nothing is lost meanwhile.
+                    self._log.exception("rlmnb: a live document could not be looked after")
+                    self._held.pop(name, None)
+                    await asyncio.sleep(_BEAT_SECONDS)
 
-    async def _look(self) -> None:
-        found = self._rooms()
-        for name in [each for each in self._held if each not in found]:
-            await self._aside(_let_go, self._held.pop(name).place)
-        for name, (place, room_id, room) in found.items():
-            held = self._held.get(name)
-            if held is None or held.room is not room:
-                held = Room(place, room_id, room)
-            if await self._keep(held):
-                self._held[name] = held
-                await self._feed(held)
-            else:
-                self._held.pop(name, None)
+    async def _tend(self, name: str, place: Place, room_id: str, room: Any) -> None:
+        held = self._held.get(name)
+        if held is None or held.room is not room:
+            held = Room(place, room_id, room)
+        if await self._keep(held):
+            self._held[name] = held
+            await self._feed(held)
+        else:
+            self._held.pop(name, None)
 
     def _rooms(self) -> dict[str, tuple[Place, str, Any]]:
         """Return the rooms in which a notebook of ours is open."""
@@ -166,5 +168,6 @@ async def _save(room: Any) -> None:
 
 def _let_go(place: Place) -> None:
     """Give the lease back, and bring in what came too late for the document."""
-    lease.give_back(place)
-    fold.fold(place, journal.last_seq(place.journal), timeout=_FOLD_SECONDS)
+    if os.path.isdir(place.directory):
+        lease.give_back(place)
+        fold.fold(place, journal.last_seq(place.journal), timeout=_FOLD_SECONDS)
