@@ -14,13 +14,14 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlmnb.errors import RlmnbError
-from rlmnb.lab import document
+from rlmnb.lab import document, outside
 from rlmnb.lab.confining import Confines, is_ours
 from rlmnb.lab.watching import Version, version_of
-from rlmnb.store import fold, journal, lease
+from rlmnb.store import fold, journal, lease, notebook
 from rlmnb.store.layout import Place, notebook_place
 
 _PAUSE = 0.2
@@ -38,11 +39,13 @@ class Room:
     room_id: str
     room: Any
     since: float = field(default_factory=time.time)
-    beat: float = 0.0
+    beat: float = float("-inf")
     journal: Version = None
     taken_in: int = -1
     saved: float = 0.0
     unsaved: bool = False
+    # The notebook as it was last known to be on disk.
+    base: dict[str, Any] = field(default_factory=dict)
 
 
 class Live:
@@ -65,6 +68,12 @@ class Live:
         """Tell whether a notebook is a live document of ours."""
         return place.notebook in self._held
 
+    def saves(self, place: Place, content: dict[str, Any]) -> None:
+        """Remember what goes to disk, to know it from what others write there."""
+        held = self._held.get(place.notebook)
+        if held is not None:
+            held.base = content
+
     async def run(self) -> None:
         """Look after live documents for as long as the server runs."""
         while self._settings.get("jupyter_server_ydoc") is not None:
@@ -85,11 +94,20 @@ class Live:
         held = self._held.get(name)
         if held is None or held.room is not room:
             held = Room(place, room_id, room)
-        if await self._keep(held):
-            self._held[name] = held
-            await self._feed(held)
-        else:
+            outside.guard(room, room_id, partial(self._explained, held))
+        if not await self._keep(held):
             self._held.pop(name, None)
+            return
+        self._held[name] = held
+        if outside.is_behind(room, place) and await self._explained(held):
+            outside.acknowledge(room, place)
+        await self._feed(held)
+
+    async def _explained(self, held: Room) -> bool:
+        return bool(
+            self._held.get(held.place.notebook) is held
+            and await self._aside(outside.is_explained, held.place, held.base)
+        )
 
     def _rooms(self) -> dict[str, tuple[Place, str, Any]]:
         """Return the rooms in which a notebook of ours is open."""
@@ -111,13 +129,15 @@ class Live:
 
     async def _keep(self, held: Room) -> bool:
         """Take the lease, or renew it in time; False if another server has it."""
-        now = time.time()
+        now = time.monotonic()
         if now - held.beat < _BEAT_SECONDS:
             return True
-        if held.beat and now - held.beat < lease.SECONDS / 2:
+        if now - held.beat < lease.SECONDS / 2:
             await self._aside(lease.renew, held.place, _WHO, held.since)
         elif not await self._aside(lease.take, held.place, _WHO):
             return False
+        if not held.base and held.room.ready and not outside.is_behind(held.room, held.place):
+            held.base = await self._aside(notebook.read_whole, held.place.notebook)
         held.beat = now
         return True
 

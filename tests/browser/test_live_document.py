@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -235,21 +236,37 @@ def test_a_server_that_sleeps_loses_its_lease_and_finds_everything_when_it_wakes
             await leased()
             server.process.send_signal(signal.SIGSTOP)
             first = await asyncio.to_thread(append, "demo", {"source": "first = 1"})
-            person.type(0, "  # typed while it slept")
+            person.type(0, "  # asleep")
             await until(lambda: not lease.is_held(session_place("demo")))
             late = await asyncio.to_thread(append, "demo", {"source": "late = 1"})
             assert ids_of_disk() == [*ids, first.cell_id, late.cell_id]
             server.process.send_signal(signal.SIGCONT)
             await person.sees(lambda me: me.ids == [*ids, first.cell_id, late.cell_id])
-            await until(
-                lambda: on_disk()["cells"][0]["source"] == ["x0 = 0  # typed while it slept"]
-            )
-            assert person.cells[0]["source"] == "x0 = 0  # typed while it slept"
             await leased()
+            person.type(0, "  # awake")
+            await until(lambda: on_disk()["cells"][0]["source"] == ["x0 = 0  # asleep  # awake"])
+            assert person.cells[0]["source"] == "x0 = 0  # asleep  # awake"
             assert ids_of_disk() == [*ids, first.cell_id, late.cell_id]
 
     asyncio.run(story())
     assert_valid(notebook_of("demo"))
+
+
+def test_what_another_program_writes_into_the_file_reaches_the_live_document(server):
+    append_many("demo", 2)
+
+    async def story() -> None:
+        async with opened(server, DEMO) as person:
+            await leased()
+            await asyncio.to_thread(rlmnb.append, "demo", {"source": "z = 1"})
+            await until(lambda: len(ids_of_disk()) == 3)
+            edited = on_disk()
+            edited["cells"][1]["source"] = ["by_another_program = 1"]
+            notebook_of("demo").write_text(json.dumps(edited, indent=1, sort_keys=True) + "\n")
+            await person.sees(lambda me: me.cells[1]["source"] == "by_another_program = 1")
+            assert len(person.cells) == 3
+
+    asyncio.run(story())
 
 
 def test_closing_the_document_gives_the_lease_back(server):

@@ -26,6 +26,7 @@ ELSEWHERE = "another-computer"
 def write(**fields: Any) -> None:
     """Put a lease there as somebody else would."""
     mine = {"heartbeat": time.time(), "host": os.uname().nodename, "pid": os.getpid()}
+    mine["ticks"] = time.monotonic()
     whole = {**mine, "since": time.time(), "who": "a test", **fields}
     Path(session_place("demo").lease).write_text(json.dumps(whole))
 
@@ -84,10 +85,14 @@ def test_a_lease_without_a_heartbeat_is_void_wherever_its_holder_is():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"heartbeat": time.time() + 10**6},
-        {"heartbeat": "now"},
-        {"heartbeat": None},
-        {"heartbeat": float("inf")},
+        {"ticks": time.monotonic() - 10},
+        {"ticks": time.monotonic() + 10**6},
+        {"ticks": "now"},
+        {"ticks": None},
+        {"ticks": float("inf")},
+        {"ticks": float("nan")},
+        {"host": ELSEWHERE, "heartbeat": time.time() + 10**6},
+        {"host": ELSEWHERE, "heartbeat": "now"},
         {"pid": "1"},
         {"pid": True},
         {"pid": 0},
