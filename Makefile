@@ -48,7 +48,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.compiled
-	$(BIN)/pytest -n auto tests/unit tests/property
+	$(BIN)/pytest -n auto tests/unit tests/property tests/lab
 
 kernel: $(VENV)/.compiled
 	$(BIN)/pytest -n auto tests/kernel

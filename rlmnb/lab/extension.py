@@ -21,7 +21,7 @@ def load(server: ServerApp) -> None:
     """Add sessions to a server: requests, merging saves, live documents."""
     root = str(getattr(server.contents_manager, "root_dir", server.root_dir))
     desk = Desk(root, _loop(server), server.web_app.settings, server.log)
-    Saving(server.contents_manager, server.log, desk.is_live).install()
+    Saving(server.contents_manager, server.log, desk.live).install()
     _listen_to_saves(server, desk)
     server.io_loop.add_callback(desk.live.run)
     server.web_app.settings["rlmnb_desk"] = desk

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlmnb.errors import RlmnbError
-from rlmnb.lab import document
+from rlmnb.lab import document, outside
 from rlmnb.lab.confining import Confines, is_ours
 from rlmnb.lab.watching import Version, version_of
-from rlmnb.store import fold, journal, lease
+from rlmnb.store import fold, journal, lease, notebook
 from rlmnb.store.layout import Place, notebook_place
 
 _PAUSE = 0.2
@@ -37,11 +39,13 @@ class Room:
     room_id: str
     room: Any
     since: float = field(default_factory=time.time)
-    beat: float = 0.0
+    beat: float = float("-inf")
     journal: Version = None
     taken_in: int = -1
     saved: float = 0.0
     unsaved: bool = False
+    # The notebook as it was last known to be on disk.
+    base: dict[str, Any] = field(default_factory=dict)
 
 
 class Live:
@@ -64,30 +68,46 @@ class Live:
         """Tell whether a notebook is a live document of ours."""
         return place.notebook in self._held
 
+    def saves(self, place: Place, content: dict[str, Any]) -> None:
+        """Remember what goes to disk, to know it from what others write there."""
+        held = self._held.get(place.notebook)
+        if held is not None:
+            held.base = content
+
     async def run(self) -> None:
         """Look after live documents for as long as the server runs."""
-        while True:
+        while self._settings.get("jupyter_server_ydoc") is not None:
             await asyncio.sleep(_PAUSE)
-            try:
-                await self._look()
-            except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
-                # Leases that are not renewed end by themselves, so nothing is lost meanwhile.
-                self._log.exception("rlmnb: a live document could not be looked after")
-                await asyncio.sleep(_BEAT_SECONDS)
+            found = self._rooms()
+            for name in [each for each in self._held if each not in found]:
+                await self._aside(_let_go, self._held.pop(name).place)
+            for name, room in found.items():
+                try:
+                    await self._tend(name, *room)
+                except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
+                    # A lease that is not renewed ends by itself: nothing is lost meanwhile.
+                    self._log.exception("rlmnb: a live document could not be looked after")
+                    self._held.pop(name, None)
+                    await asyncio.sleep(_BEAT_SECONDS)
 
-    async def _look(self) -> None:
-        found = self._rooms()
-        for name in [each for each in self._held if each not in found]:
-            await self._aside(_let_go, self._held.pop(name).place)
-        for name, (place, room_id, room) in found.items():
-            held = self._held.get(name)
-            if held is None or held.room is not room:
-                held = Room(place, room_id, room)
-            if await self._keep(held):
-                self._held[name] = held
-                await self._feed(held)
-            else:
-                self._held.pop(name, None)
+    async def _tend(self, name: str, place: Place, room_id: str, room: Any) -> None:
+        held = self._held.get(name)
+        if held is None or held.room is not room:
+            held = Room(place, room_id, room)
+            outside.guard(room, room_id, partial(self._explained, held))
+        if not await self._keep(held):
+            self._held.pop(name, None)
+            return
+        self._held[name] = held
+        if outside.is_behind(room, place) and await self._explained(held):
+            outside.acknowledge(room, place)
+        await self._feed(held)
+
+    async def _explained(self, held: Room) -> bool:
+        return bool(
+            self._held.get(held.place.notebook) is held
+            and await self._aside(outside.is_explained, held.place, held.base)
+        )
 
     def _rooms(self) -> dict[str, tuple[Place, str, Any]]:
         """Return the rooms in which a notebook of ours is open."""
@@ -109,13 +129,15 @@ class Live:
 
     async def _keep(self, held: Room) -> bool:
         """Take the lease, or renew it in time; False if another server has it."""
-        now = time.time()
+        now = time.monotonic()
         if now - held.beat < _BEAT_SECONDS:
             return True
-        if held.beat and now - held.beat < lease.SECONDS / 2:
+        if now - held.beat < lease.SECONDS / 2:
             await self._aside(lease.renew, held.place, _WHO, held.since)
         elif not await self._aside(lease.take, held.place, _WHO):
             return False
+        if not held.base and held.room.ready and not outside.is_behind(held.room, held.place):
+            held.base = await self._aside(notebook.read_whole, held.place.notebook)
         held.beat = now
         return True
 
@@ -166,5 +188,6 @@ async def _save(room: Any) -> None:
 
 def _let_go(place: Place) -> None:
     """Give the lease back, and bring in what came too late for the document."""
-    lease.give_back(place)
-    fold.fold(place, journal.last_seq(place.journal), timeout=_FOLD_SECONDS)
+    if os.path.isdir(place.directory):
+        lease.give_back(place)
+        fold.fold(place, journal.last_seq(place.journal), timeout=_FOLD_SECONDS)

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rlmnb.errors import LockTimeoutError, RlmnbError
 from rlmnb.files import Lock
 from rlmnb.lab.confining import is_ours
+from rlmnb.lab.live import Live
 from rlmnb.store import fold, notebook
 from rlmnb.store.layout import Place, notebook_place
 
@@ -73,13 +74,11 @@ def _as_on_disk(place: Place, entries: list[Entry], known: set[Any]) -> list[Ent
 class Saving:
     """Stands between the server and the disk when a notebook of ours is saved."""
 
-    def __init__(
-        self, contents: Any, log: logging.Logger, is_live: Callable[[Place], bool]
-    ) -> None:
+    def __init__(self, contents: Any, log: logging.Logger, live: Live) -> None:
         # Any: the server's own class for it leaves most of its methods without types.
         self._contents = contents
         self._log = log
-        self._is_live = is_live
+        self._live = live
         self._turns: dict[str, asyncio.Lock] = {}
 
     def install(self) -> None:
@@ -122,7 +121,10 @@ class Saving:
         """Merge; a save is never refused for what is wrong with our side of it."""
         del contents_manager
         place = self._ours(model, path)
-        if place is None or self._is_live(place) or not isinstance(model.get("content"), dict):
+        if place is None or not isinstance(model.get("content"), dict):
+            return
+        if self._live.holds(place):
+            self._live.saves(place, model["content"])
             return
         try:
             added = merge(place, model["content"])

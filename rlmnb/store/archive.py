@@ -108,7 +108,7 @@ def _pack(place: Place, file: Any) -> dict[str, Any]:
 
         for path in sweep.files_below(place.directory):
             name = os.path.relpath(path, place.directory).replace(os.sep, "/")
-            if path != place.lock and not name.endswith(".tmp"):
+            if path not in (place.lock, place.lease) and not name.endswith(".tmp"):
                 add(_FILES + name, read_bytes(path))
         for name in sorted(sweep.references([place])[place.session_id]):
             if name in objects:

@@ -40,13 +40,15 @@ def read(place: "Place") -> "dict[str, Any] | None":
         return None
     if not isinstance(found, dict):
         return None
-    beat, pid = found.get("heartbeat"), found.get("pid")
+    pid, here = found.get("pid"), found.get("host") == _host()
+    # On one computer by a clock that stands still while it sleeps: both wake at the same time.
+    beat, now = (
+        (found.get("ticks"), time.monotonic()) if here else (found.get("heartbeat"), time.time())
+    )
     # A heartbeat from the future is no promise to write anything.
-    if not isinstance(beat, int | float) or abs(time.time() - beat) > SECONDS:
+    if not isinstance(beat, int | float) or not abs(now - beat) <= SECONDS:
         return None
-    if type(pid) is not int or (found.get("host") == _host() and not _runs(pid)):
-        return None
-    return found
+    return found if type(pid) is int and (not here or _runs(pid)) else None
 
 
 def _host() -> str:
@@ -86,6 +88,7 @@ def renew(place: "Place", who: str, since: float) -> None:
         "host": _host(),
         "pid": os.getpid(),
         "since": since,
+        "ticks": time.monotonic(),
         "who": who,
     }
     write_atomic(place.lease, to_bytes(compact(lease)), wait=False)

@@ -98,6 +98,8 @@ async def opened(server: Server, path: str) -> AsyncIterator[Person]:
             yield person
     finally:
         socket.close()
+        while await socket.read_message() is not None:
+            pass  # until the server has said goodbye, too
 
 
 def saved(path: Any) -> dict[str, Any]:

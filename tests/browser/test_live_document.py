@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,9 @@ from rlmnb import Session
 from rlmnb.store import journal, lease
 from rlmnb.store.append import append
 from rlmnb.store.layout import session_place
+from rlmnb.store.notebook import appended_of
 from tests.browser.sharing import EXTENSIONS, opened, saved, until
-from tests.conftest import append_many, assert_valid, ids_in, notebook_of, read
+from tests.conftest import append_many, assert_valid, ids_in, notebook_of
 from tests.lab.serving import Server, served
 
 pytestmark = pytest.mark.browser
@@ -29,6 +32,10 @@ def server(root: Path) -> Iterator[Server]:
     cleanup = {"YDocExtension.document_cleanup_delay": "0.5"}
     with served(root, *EXTENSIONS, **cleanup) as running:
         yield running
+
+
+def on_disk() -> dict[str, Any]:
+    return saved(notebook_of("demo"))
 
 
 async def leased() -> None:
@@ -52,14 +59,18 @@ def test_an_appended_cell_is_in_the_live_document_within_a_moment_and_then_on_di
             assert shown["source"] == "late = 1"
             assert shown["outputs"] == [{"name": "stdout", "output_type": "stream", "text": "1\n"}]
             await until(lambda: ids_of_disk() == [*ids, kept.cell_id])
-            assert read("demo")["metadata"]["rlmnb"]["appended"] == 3
+            assert on_disk()["metadata"]["rlmnb"]["appended"] == 3
 
     asyncio.run(story())
     assert_valid(notebook_of("demo"))
 
 
 def ids_of_disk() -> list[str]:
-    return [cell["id"] for cell in saved(notebook_of("demo"))["cells"]]
+    return [cell["id"] for cell in on_disk()["cells"]]
+
+
+def appended_on_disk() -> int:
+    return appended_of(on_disk()["metadata"])
 
 
 def test_typing_while_twenty_cells_arrive_keeps_every_key_and_every_cell(server):
@@ -83,7 +94,7 @@ def test_typing_while_twenty_cells_arrive_keeps_every_key_and_every_cell(server)
             await person.sees(lambda me: me.ids == [*ids, *late])
             assert person.cells[0]["source"] == "x0 = 0" + keys
             await until(lambda: ids_of_disk() == [*ids, *late])
-            await until(lambda: "".join(read("demo")["cells"][0]["source"]) == "x0 = 0" + keys)
+            await until(lambda: "".join(on_disk()["cells"][0]["source"]) == "x0 = 0" + keys)
             return late
 
     late = asyncio.run(story())
@@ -145,15 +156,15 @@ def test_a_replay_from_the_command_line_edits_the_live_document(server, run_json
         async with opened(server, DEMO) as person:
             await leased()
             person.type(0, "0")
-            await until(lambda: read("demo")["cells"][0]["source"] == ["x = 10"])
+            await until(lambda: on_disk()["cells"][0]["source"] == ["x = 10"])
             report = await asyncio.to_thread(run_json, "replay", "demo")
             assert report["executed"] == ids
             await person.sees(lambda me: bool(me.cells[1]["outputs"]))
             person.type(0, "  # typed on")
             assert person.cells[1]["outputs"][0]["text"] == "11\n"
             assert person.cells[0]["metadata"]["rlmnb"]["status"] == "completed"
-            await until(lambda: read("demo")["cells"][0]["source"] == ["x = 10  # typed on"])
-            assert read("demo")["cells"][1]["outputs"][0]["text"] == ["11\n"]
+            await until(lambda: on_disk()["cells"][0]["source"] == ["x = 10  # typed on"])
+            assert on_disk()["cells"][1]["outputs"][0]["text"] == ["11\n"]
 
     asyncio.run(story())
     stale = run_json("status", "demo")["stale"]
@@ -189,7 +200,7 @@ def test_a_cell_that_is_edited_while_it_is_replayed_keeps_the_edit(server, run):
             replaying = asyncio.create_task(asyncio.to_thread(run, "replay", "demo", "--force"))
             person.type(1, "; print('new')")
             await replaying
-            await until(lambda: "new" in read("demo")["cells"][1]["source"][0])
+            await until(lambda: "new" in on_disk()["cells"][1]["source"][0])
             assert person.cells[1]["outputs"] == []
 
     asyncio.run(story())
@@ -215,6 +226,47 @@ def test_a_server_that_is_killed_loses_nothing_and_hooks_write_the_notebook_agai
     assert newest.why_not is None
     assert ids_in("demo") == [*ids, *late, newest.cell_id]
     assert_valid(notebook_of("demo"))
+
+
+def test_a_server_that_sleeps_loses_its_lease_and_finds_everything_when_it_wakes(server):
+    ids = append_many("demo", 2)
+
+    async def story() -> None:
+        async with opened(server, DEMO) as person:
+            await leased()
+            server.process.send_signal(signal.SIGSTOP)
+            first = await asyncio.to_thread(append, "demo", {"source": "first = 1"})
+            person.type(0, "  # asleep")
+            await until(lambda: not lease.is_held(session_place("demo")))
+            late = await asyncio.to_thread(append, "demo", {"source": "late = 1"})
+            assert ids_of_disk() == [*ids, first.cell_id, late.cell_id]
+            server.process.send_signal(signal.SIGCONT)
+            await person.sees(lambda me: me.ids == [*ids, first.cell_id, late.cell_id])
+            await leased()
+            person.type(0, "  # awake")
+            await until(lambda: on_disk()["cells"][0]["source"] == ["x0 = 0  # asleep  # awake"])
+            assert person.cells[0]["source"] == "x0 = 0  # asleep  # awake"
+            assert ids_of_disk() == [*ids, first.cell_id, late.cell_id]
+
+    asyncio.run(story())
+    assert_valid(notebook_of("demo"))
+
+
+def test_what_another_program_writes_into_the_file_reaches_the_live_document(server):
+    append_many("demo", 2)
+
+    async def story() -> None:
+        async with opened(server, DEMO) as person:
+            await leased()
+            await asyncio.to_thread(rlmnb.append, "demo", {"source": "z = 1"})
+            await until(lambda: len(ids_of_disk()) == 3)
+            edited = on_disk()
+            edited["cells"][1]["source"] = ["by_another_program = 1"]
+            notebook_of("demo").write_text(json.dumps(edited, indent=1, sort_keys=True) + "\n")
+            await person.sees(lambda me: me.cells[1]["source"] == "by_another_program = 1")
+            assert len(person.cells) == 3
+
+    asyncio.run(story())
 
 
 def test_closing_the_document_gives_the_lease_back(server):
@@ -274,8 +326,7 @@ def test_metadata_that_is_lost_in_the_live_document_comes_back(server):
             del person.document.ydoc["meta"]["metadata"]["rlmnb"]
             kept = await asyncio.to_thread(rlmnb.append, "demo", {"source": "z = 1"})
             await person.sees(lambda me: me.ids == [*ids, kept])
-            await until(lambda: "rlmnb" in saved(notebook_of("demo"))["metadata"])
+            await until(lambda: appended_on_disk() == 3)
 
     asyncio.run(story())
-    assert json.loads(notebook_of("demo").read_text())["metadata"]["rlmnb"]["appended"] == 3
     assert journal.last_seq(session_place("demo").journal) == 3
