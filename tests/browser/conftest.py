@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.serving import Lab, running_lab
 
 CHROMIUM = Path("/usr/bin/chromium")
-_FLAGS = [
+FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
@@ -21,7 +21,7 @@ _FLAGS = [
 def browser() -> Iterator[Browser]:
     assert CHROMIUM.exists(), f"{CHROMIUM}: no browser there; run: make test-browser"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
 

@@ -45,7 +45,7 @@ export function sign(state) {
 
 /** Say how a cell stands, whole, for a tooltip and for those who do not see the mark. */
 export function spoken(cell) {
-  const parts = [WORDS[cell.state] || cell.state];
+  const parts = [`${cell.number ? `#${cell.number} ` : ''}${WORDS[cell.state]}`];
   if (cell.causes.length) {
     parts[0] += `: ${cell.causes.join('; ')}`;
   }
@@ -59,15 +59,22 @@ export function spoken(cell) {
 }
 
 function kept(cell) {
+  const calls = counted(cell.calls, 'model call');
   const saved = cell.tokens_saved ? `, ${counted(cell.tokens_saved, 'token')} saved` : '';
-  return `${counted(cell.calls, 'model call')} kept${saved}`;
+  return cell.state === 'fresh' ? `${calls} kept${saved}` : calls;
 }
 
-function known(told) {
+/** Call cells by their place, as the graph does: an id means nothing to a person. */
+function placed(text, numbers) {
+  return text.replace(/\bcell_[a-z0-9]{8}\b/g, id => (numbers.has(id) ? `#${numbers.get(id)}` : id));
+}
+
+function known(told, numbers = new Map()) {
   const state = String(told.state || 'never');
   return {
-    state: state in SHAPES ? state : 'never',
-    causes: (told.causes || []).map(String),
+    state: Object.hasOwn(SHAPES, state) ? state : 'never',
+    number: Number(told.number) || 0,
+    causes: (told.causes || []).map(cause => placed(String(cause), numbers)),
     effectful: Boolean(told.effectful),
     calls: Number(told.calls) || 0,
     tokens_saved: Number(told.tokens_saved) || 0
@@ -93,13 +100,15 @@ export class Badges {
 
   /** Show what the server found. */
   show(cells) {
-    this._cells = new Map(cells.map(cell => [cell.cell_id, known(cell)]));
+    const numbers = new Map(cells.map(cell => [cell.cell_id, Number(cell.number) || 0]));
+    this._cells = new Map(cells.map(cell => [cell.cell_id, known(cell, numbers)]));
     this.refresh();
   }
 
   /** Show how far a replay is with one cell. */
   turn(id, state) {
-    this._cells.set(id, { ...known({}), ...this._cells.get(id), ...known({ state }) });
+    const before = this._cells.get(id) || known({});
+    this._cells.set(id, { ...before, causes: [], state: known({ state }).state });
     this.refresh();
   }
 
