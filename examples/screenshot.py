@@ -57,7 +57,7 @@ def make_session(home: Path) -> None:
     rlmnb("replay", "slow-logins", "--force")
     rlmnb(
         *("append", "slow-logins", "--type", "llm_call", "--output", ANSWER, "--record", CALL),
-        *("--source", "advice = llm_query(f'What is slow here? {log}')\nprint(advice)"),
+        *("--source", "llm_query('What makes POST /login ten times slower overnight?')"),
     )
     rlmnb(
         *("append", "slow-logins", "--type", "tool", "--output", "restarted"),
@@ -65,7 +65,7 @@ def make_session(home: Path) -> None:
     )
 
 
-ANSWER = "Both slow requests are POST /login. Look at the password hash: its cost was raised."
+ANSWER = "Look at the cost of the password hash: three steps up, eight times the work."
 CALL = '{"metadata": {"model": "a-model", "tokens_used": 412}}'
 
 
@@ -80,7 +80,9 @@ def take(page: Page, lab: Lab, theme: str, target: Path) -> None:
     """Open the session, change a cell, draw the graph, and take the picture."""
     page.goto(lab.address("slow-logins/session.ipynb"))
     page.wait_for_selector(".rlmnb-mark")
-    page.evaluate(f"() => jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
+    page.evaluate(
+        f"() => jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})"
+    )
     page.wait_for_function(
         f"() => document.body.dataset.jpThemeName === '{theme}' && document.fonts.status === 'loaded'"
     )
