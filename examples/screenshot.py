@@ -30,8 +30,9 @@ LOG = """\
 """
 CELLS = (
     "log = tools.Read(file_path='access.log')",
-    "lines = [line.split() for line in str(log).splitlines()]\n"
-    "slow = [line for line in lines if int(line[-1]) > 500]",
+    """\
+lines = [line.split() for line in str(log).splitlines()]
+slow = [line for line in lines if int(line[-1]) > 500]""",
     "print(len(lines), 'requests,', len(slow), 'slow')",
     "from collections import Counter\n\nCounter(line[-3] for line in slow)",
 )
