@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.driving import SOON
 from tests.browser.serving import Lab, running_lab
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -20,6 +21,7 @@ FLAGS = [
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     assert CHROMIUM.exists(), f"{CHROMIUM}: no browser there; run: make test-browser"
+    expect.set_options(timeout=SOON)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
@@ -64,6 +66,7 @@ def page(browser: Browser) -> Iterator[Page]:
     """A page in a profile of its own, in which our scripts must not fail."""
     context = browser.new_context(viewport={"width": 1700, "height": 1000})
     page = context.new_page()
+    page.set_default_timeout(SOON)
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(f"{error}\n{error.stack}"))
     yield page

@@ -29,7 +29,7 @@ def test_a_cell_run_by_hand_is_fresh_for_the_command_line_and_its_dependents_are
     opened.save()
     opened.expect_state(1, "stale")
     opened.run(1)
-    expect(opened.cell(1)).to_contain_text("ran by hand", timeout=30_000)
+    expect(opened.cell(1)).to_contain_text("ran by hand")
     opened.save()
     opened.expect_state(1, "fresh")
     for number in (2, 3, 4):
@@ -37,7 +37,7 @@ def test_a_cell_run_by_hand_is_fresh_for_the_command_line_and_its_dependents_are
     assert stale_of(session) == set(ids[1:])
     for number in (2, 3, 4):
         opened.run(number)
-    expect(opened.cell(4)).to_contain_text("bumblebee", timeout=30_000)
+    expect(opened.cell(4)).to_contain_text("bumblebee")
     opened.save()
     for number in (1, 2, 3, 4):
         opened.expect_state(number, "fresh")

@@ -76,7 +76,7 @@ def test_notebook_seven_shows_the_same(page: Page, lab: Lab) -> None:
     opened.expect_state(4, "stale")
     opened.press("replay-stale")
     opened.expect_state(4, "fresh")
-    expect(opened.cell(4)).to_contain_text("bumblebee", timeout=15_000)
+    expect(opened.cell(4)).to_contain_text("bumblebee")
     opened.press("graph")
     expect(page.locator(".rlmnb-node").first).to_be_visible()
     opened.expect_no_dialog()
@@ -97,7 +97,7 @@ def test_the_command_starts_a_lab_finds_it_again_and_the_page_has_the_badges(
         again = _opened(session)
         assert (again["started"], again["url"]) == (False, first["url"])
         page.goto(first["url"])
-        expect(page.locator(".rlmnb-mark")).to_have_count(4, timeout=60_000)
+        expect(page.locator(".rlmnb-mark")).to_have_count(4)
     finally:
         os.kill(first["pid"], signal.SIGTERM)
 

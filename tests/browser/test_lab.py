@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.driving import (
-    SOON,
     Open,
     append,
     make_words,
@@ -93,7 +92,7 @@ def test_an_edit_makes_stale_what_came_from_it_and_a_click_replays_it(page: Page
     opened.press("replay-stale")
     for number in range(1, 5):
         opened.expect_state(number, "fresh")
-    expect(opened.cell(3)).to_contain_text("5 words", timeout=SOON)
+    expect(opened.cell(3)).to_contain_text("5 words")
     expect(opened.cell(4)).to_contain_text("bumblebee")
     expect(page.locator(".rlmnb-status")).to_contain_text("fresh")
     opened.expect_no_dialog()

@@ -73,7 +73,7 @@ def test_an_edit_is_replayed_where_the_person_sees_it(page: Page, lab: Lab) -> N
     opened.expect_state(4, "stale")
     opened.press("replay-stale")
     opened.expect_state(4, "fresh")
-    expect(opened.cell(4)).to_contain_text("bumblebee", timeout=15_000)
+    expect(opened.cell(4)).to_contain_text("bumblebee")
     opened.expect_no_dialog()
 
 
