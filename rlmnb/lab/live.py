@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -55,12 +55,12 @@ class Live:
         self,
         settings: Mapping[str, Any],
         confines: Confines,
-        threads: Executor,
         log: logging.Logger,
     ) -> None:
         self._settings = settings
         self._confines = confines
-        self._threads = threads
+        # Of its own: requests may wait for a document to be fed, and must not keep it from that.
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlmnb-live")
         self._log = log
         self._held: dict[str, Room] = {}
 
