@@ -19,6 +19,7 @@ from typing import Any
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
+from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
@@ -105,6 +106,19 @@ class RlmnbKernel(IPythonKernel):
                 limit=_largest(),
             )
         return self._tracker
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Give a cell of a replay the number that it would have if all of them ran."""
+        number = parent["metadata"].get(NUMBER)
+        if isinstance(number, int) and self.shell is not None:
+            self.shell.execution_count = number
+            history = self.shell.history_manager
+            # A number may come twice, of which the user's database of all sessions complains
+            # in the output of a cell.
+            history.enabled = False
+            history.db_input_cache.clear()
+            history.db_output_cache.clear()
+        await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell between two looks at what it may touch."""
