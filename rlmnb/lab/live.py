@@ -99,8 +99,11 @@ class Live:
             self._held.pop(name, None)
             return
         self._held[name] = held
-        if outside.is_behind(room, place) and await self._explained(held):
+        behind = outside.is_behind(room, place)
+        if behind and await self._explained(held):
             outside.acknowledge(room, place)
+        elif not behind and not held.base and room.ready:
+            held.base = await self._aside(notebook.read_whole, place.notebook)
         await self._feed(held)
 
     async def _explained(self, held: Room) -> bool:
@@ -136,8 +139,6 @@ class Live:
             await self._aside(lease.renew, held.place, _WHO, held.since)
         elif not await self._aside(lease.take, held.place, _WHO):
             return False
-        if not held.base and held.room.ready and not outside.is_behind(held.room, held.place):
-            held.base = await self._aside(notebook.read_whole, held.place.notebook)
         held.beat = now
         return True
 
