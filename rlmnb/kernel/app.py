@@ -20,6 +20,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from rlmnb.errors import RlmnbError
+from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.byhand import ByHand
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.hidden import Hidden
@@ -131,6 +132,19 @@ class RlmnbKernel(IPythonKernel):
                 limit=_largest(),
             )
         return self._tracker
+
+    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Give a cell of a replay the number that it would have if all of them ran."""
+        number = parent["metadata"].get(NUMBER)
+        if isinstance(number, int) and self.shell is not None:
+            self.shell.execution_count = number
+            history = self.shell.history_manager
+            # A number may come twice, of which the user's database of all sessions complains
+            # in the output of a cell.
+            history.enabled = False
+            history.db_input_cache.clear()
+            history.db_output_cache.clear()
+        await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell between two looks at what it may touch."""

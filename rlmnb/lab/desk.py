@@ -32,7 +32,7 @@ class Desk:
         self.bell = Bell()
         self.watcher = Watcher(loop)
         self.replays = Replays(self.bell, self._ended)
-        self.live = Live(settings, self.confines, self.threads, log)
+        self.live = Live(settings, self.confines, log)
         self.news = News(self.bell, self.watcher, self.threads, self.replays.running_in)
 
     def is_live(self, place: Place) -> bool:

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -55,12 +55,12 @@ class Live:
         self,
         settings: Mapping[str, Any],
         confines: Confines,
-        threads: Executor,
         log: logging.Logger,
     ) -> None:
         self._settings = settings
         self._confines = confines
-        self._threads = threads
+        # Of its own: requests may wait for a document to be fed, and must not keep it from that.
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlmnb-live")
         self._log = log
         self._held: dict[str, Room] = {}
 
@@ -99,8 +99,11 @@ class Live:
             self._held.pop(name, None)
             return
         self._held[name] = held
-        if outside.is_behind(room, place) and await self._explained(held):
+        behind = outside.is_behind(room, place)
+        if behind and await self._explained(held):
             outside.acknowledge(room, place)
+        elif not behind and not held.base and room.ready:
+            held.base = await self._aside(notebook.read_whole, place.notebook)
         await self._feed(held)
 
     async def _explained(self, held: Room) -> bool:
@@ -136,8 +139,6 @@ class Live:
             await self._aside(lease.renew, held.place, _WHO, held.since)
         elif not await self._aside(lease.take, held.place, _WHO):
             return False
-        if not held.base and held.room.ready and not outside.is_behind(held.room, held.place):
-            held.base = await self._aside(notebook.read_whole, held.place.notebook)
         held.beat = now
         return True
 

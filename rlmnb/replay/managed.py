@@ -26,6 +26,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 from rlmnb.errors import KernelError
 from rlmnb.files import remove_tree
+from rlmnb.kernel.asked import NUMBER
 from rlmnb.store.sessions import is_alive
 
 START_SECONDS = 30
@@ -49,6 +50,16 @@ class ManagedKernel:
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
+        self._numbers = _in_full_run(client.nb.cells)
+        assert client.kc is not None
+        self._send = client.kc.shell_channel.send
+        setattr(client.kc.shell_channel, "send", self._sent)  # noqa: B010 - as above
+
+    def _sent(self, message: dict[str, Any]) -> Any:
+        """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
+        if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
+            message["metadata"][NUMBER] = self._numbers[self._running]
+        return self._send(message)
 
     def _updated(self, display_id: str, message: dict[str, Any]) -> None:
         shown = set(self._client._display_id_map.get(display_id, ())) - {self._running}
@@ -134,6 +145,18 @@ class ManagedKernel:
         if answer["status"] != "ok":
             raise KernelError(f"the kernel could not do {method}: {answer.get('evalue')}")
         return json.loads(_unquoted(answer["data"]["text/plain"]))
+
+
+def _in_full_run(cells: list[Any]) -> list[int]:
+    """Return for each cell the execution count that nbclient would give it in a full run."""
+    numbers, count = [], 1
+    for cell in cells:
+        numbers.append(count)
+        skipped = "skip-execution" in cell["metadata"].get("tags", ())
+        count += (
+            cell["cell_type"] == "code" and bool("".join(cell["source"]).strip()) and not skipped
+        )
+    return numbers
 
 
 def _unquoted(text: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 import rlmnb
 from rlmnb import Session
+from rlmnb.files import Lock
 from rlmnb.store import journal, lease
 from rlmnb.store.append import append
 from rlmnb.store.layout import session_place
@@ -36,6 +37,11 @@ def server(root: Path) -> Iterator[Server]:
 
 def on_disk() -> dict[str, Any]:
     return saved(notebook_of("demo"))
+
+
+def between_saves() -> Lock:
+    """The server holds the session's lock while it saves."""
+    return Lock(session_place("demo").lock, timeout=20)
 
 
 async def leased() -> None:
@@ -234,7 +240,10 @@ def test_a_server_that_sleeps_loses_its_lease_and_finds_everything_when_it_wakes
     async def story() -> None:
         async with opened(server, DEMO) as person:
             await leased()
-            server.process.send_signal(signal.SIGSTOP)
+            ids.append(await asyncio.to_thread(rlmnb.append, "demo", {"source": "seen = 1"}))
+            await until(lambda: ids_of_disk() == ids)
+            with between_saves():
+                server.process.send_signal(signal.SIGSTOP)
             first = await asyncio.to_thread(append, "demo", {"source": "first = 1"})
             person.type(0, "  # asleep")
             await until(lambda: not lease.is_held(session_place("demo")))
@@ -260,9 +269,10 @@ def test_what_another_program_writes_into_the_file_reaches_the_live_document(ser
             await leased()
             await asyncio.to_thread(rlmnb.append, "demo", {"source": "z = 1"})
             await until(lambda: len(ids_of_disk()) == 3)
-            edited = on_disk()
-            edited["cells"][1]["source"] = ["by_another_program = 1"]
-            notebook_of("demo").write_text(json.dumps(edited, indent=1, sort_keys=True) + "\n")
+            with between_saves():
+                edited = on_disk()
+                edited["cells"][1]["source"] = ["by_another_program = 1"]
+                notebook_of("demo").write_text(json.dumps(edited, indent=1, sort_keys=True) + "\n")
             await person.sees(lambda me: me.cells[1]["source"] == "by_another_program = 1")
             assert len(person.cells) == 3
 

@@ -66,6 +66,18 @@ def test_a_kernel_stays_and_only_what_differs_is_brought():
     assert warm.find(Session.open("nb.ipynb").place).pid == pid
 
 
+def test_cells_have_the_numbers_of_a_full_run_whatever_ran():
+    write("x = 1", "", "y = x", "def f():\n    1 / x\nx", "raise OSError(x)", "print(y)")
+    assert replayed(keep_kernel=True).failed == ["c4"]
+    for source in ("raise OSError(y)", "raise OSError(-y)"):
+        edit(4, source)
+        assert replayed().executed == ["c4"]
+    cells = nbformat.read("nb.ipynb", 4).cells
+    assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4, 5]
+    assert "In[4]" in re.sub(r"\x1b\[\d+m", "", "".join(cells[4].outputs[0].traceback))
+    assert texts()[5] == "1\n"  # nothing but its own
+
+
 def test_a_notebook_that_changed_under_it_is_never_served_old_state():
     write("x = 1", "print(x)")
     replayed(keep_kernel=True)

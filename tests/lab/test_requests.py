@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import rlmnb
@@ -225,6 +226,27 @@ def test_a_browser_that_is_signed_in_needs_the_xsrf_token_to_change_anything(ser
     token = next(each for each in mine["Cookie"].split("; ") if each.startswith("_xsrf="))
     allowed = {**mine, "X-XSRFToken": token.removeprefix("_xsrf=")}
     assert server.post("plan", body, allowed).status == 200
+
+
+READER = """from jupyter_server.auth.authorizer import Authorizer
+
+class Reader(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return action == "read"
+"""
+
+
+def test_who_may_only_read_cannot_replay(root, tmp_path, monkeypatch):
+    append_many("demo", 1)
+    (tmp_path / "only_reading.py").write_text(READER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with served(root, **{"ServerApp.authorizer_class": "only_reading.Reader"}) as server:
+        assert server.get("status", path=DEMO).status == 200
+        assert server.post("plan", {"path": DEMO}).status == 200
+        refused = server.post("replay", {"path": DEMO})
+        assert refused.status == 403
+        assert set(refused.json) == {"message", "hint"}
+        assert server.ask("DELETE", "/rlmnb/api/replay/0123456789abcdef").status == 403
 
 
 def test_paths_outside_are_refused_however_they_are_written(server, root, tmp_path):
