@@ -84,9 +84,7 @@ def take(page: Page, lab: Lab, theme: str, target: Path) -> None:
     page.evaluate(
         f"() => jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})"
     )
-    page.wait_for_function(
-        f"() => document.body.dataset.jpThemeName === '{theme}' && document.fonts.status === 'loaded'"
-    )
+    page.wait_for_function("theme => document.body.dataset.jpThemeName === theme", arg=theme)
     page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
     page.locator(".cm-line", has_text="> 500").click()
     page.keyboard.press("End")

@@ -8,14 +8,13 @@ import sys
 from argparse import Namespace
 
 from rlmnb.cli import text
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.errors import CellNotFoundError, InvalidNameError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
 from rlmnb.picture.placing import put_into
-from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlmnb.cli import differences, text
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.comparing.compare import CellDifference, Comparison, compare
 from rlmnb.comparing.sides import side_of
 from rlmnb.errors import CellNotFoundError, RlmnbError, SessionNotFoundError
 from rlmnb.graph.linting import RULES, Remark, Subject, remarks_on
 from rlmnb.graph.runs import run_of
 from rlmnb.ids import check_session_id
-from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 from rlmnb.store import sessions
 

@@ -9,7 +9,6 @@ from collections import Counter
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
-from rlmnb.replay.cells import judged
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import sessions_root
@@ -27,6 +26,18 @@ def opened(args: Namespace) -> Session:
         text.note(f"note: {finding.cell_id} {finding.text}")
     if len(session.findings) > 20:
         text.note(f"note: and {len(session.findings) - 20} more changes made outside rlmnb")
+    return session
+
+
+def judged(session: Session) -> Session:
+    """Return a session that says of its cells what a replay would, where any of them was run.
+
+    One that was only recorded is judged by its index alone, which takes no parsing.
+    """
+    if session.index.get("traced"):
+        from rlmnb.replay.cells import stale_cells
+
+        session.judge(stale_cells(session))
     return session
 
 

@@ -26,6 +26,7 @@ from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
+from rlmnb.kernel.remembering import memory_of, memory_version
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
@@ -100,9 +101,9 @@ class RlmnbKernel(IPythonKernel):
 
     def _look_after_itself(self, life: dict[str, Any]) -> None:
         """End when nobody can want this kernel any more, also while a cell runs."""
-        self._ignore_this_thread()
         while True:
             time.sleep(_LIFE_SECONDS)
+            self._ignore_this_thread()  # once there is somebody who would count what it does
             idle = not self._busy and time.monotonic() - self._last_used > life["idle"]
             if idle or not os.path.exists(life["notebook"]):
                 self._store_now()
@@ -131,6 +132,8 @@ class RlmnbKernel(IPythonKernel):
                 hidden=Hidden(self.shell),
                 limit=_largest(),
             )
+            if self.notebook is not None and (memory := memory_of(self.notebook)):
+                self._tracker.restore([memory_version(memory)], [], {})
         return self._tracker
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:

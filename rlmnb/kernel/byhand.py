@@ -56,7 +56,7 @@ class ByHand:
         self._producers: dict[str, str] = {}
         # The last trace of each cell, and those that no file has yet.
         self._entries: dict[str, dict[str, Any]] = {}
-        self._waiting: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._written_to: str | None = None
         self._lock = threading.Lock()
         # Held while the disk is waited for, which a cell never is.
@@ -125,6 +125,7 @@ class ByHand:
     ) -> dict[str, Any]:
         if trace is None or "problem" in trace:
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
+        trace = _tightened(trace)
         run = {
             **trace,
             "text": source_hash(code),
@@ -155,8 +156,10 @@ class ByHand:
     def _keep(self, entry: dict[str, Any]) -> None:
         cell_id = entry["cell_id"]
         self._entries[cell_id] = entry
+        run = entry["run"]
         if len(self._waiting) < _MOST_WAITING:
-            self._waiting[cell_id] = entry
+            # Which of several runs gets saved, nobody knows yet.
+            self._waiting[cell_id, run["text"], run["shown"]] = entry
 
     def _take_over_displays(self) -> None:
         """Keep what cells show now that another one has changed it."""
@@ -196,14 +199,16 @@ class ByHand:
         with self._writing:
             with self._lock:
                 waiting = dict(self._waiting)
-            found = self._where.find(waiting.keys()) if waiting else None
+            ids = {key[0] for key in waiting}
+            found = self._where.find(ids) if waiting else None
             if found is not None:
                 place, held = found
-                self._write(place, [waiting[cell_id] for cell_id in waiting if cell_id in held])
+                ready = {key: entry for key, entry in waiting.items() if key[0] in held}
+                self._write(place, sorted(ready.values(), key=lambda entry: str(entry["at"])))
                 with self._lock:
-                    for cell_id in held:
-                        if self._waiting.get(cell_id) is waiting[cell_id]:
-                            del self._waiting[cell_id]
+                    for key, entry in ready.items():
+                        if self._waiting.get(key) is entry:
+                            del self._waiting[key]
             elif waiting and self._where.lost:
                 self._complain(f"{self._where.path} is gone, so nothing that is run is recorded")
             watch = bool(self._waiting) and not self._watching
@@ -245,6 +250,18 @@ class ByHand:
                 seen, pause = now, _WAIT_SECONDS[0]
                 self.write()
         self._watching = False
+
+
+def _tightened(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Count as written what only holds a function that was replaced, whoever it belongs to.
+
+    If a cell below made that, what it was made of is not there above, and the digests say so.
+    """
+    loosened = trace.get("loosened", ())
+    reads = {name: read for each in loosened for name, read in each["reads"].items()}
+    kept = {key: value for key, value in trace.items() if key != "loosened"}
+    writes = [*trace["writes"], *(each["version"] for each in loosened)]
+    return {**kept, "writes": writes, "reads": {**trace["reads"], **reads}}
 
 
 def _dependencies(metadata: Mapping[str, Any]) -> list[str]:

@@ -18,12 +18,11 @@ from rlmnb.graph.traces import (
     makers,
     survey,
 )
-from rlmnb.kernel.canonical import Walk
+from rlmnb.kernel.remembering import NAME, memory_version
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_MEMORY = "working_memory"
 _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
 
@@ -132,30 +131,9 @@ def stale_cells(session: Session) -> dict[str, list[str]]:
     return survey(cells, files_now(cells), starting_environment(session))
 
 
-def judged(session: Session) -> Session:
-    """Return a session that says of its cells what a replay would, where any of them was run.
-
-    A session that was only recorded is judged by its index alone, which takes no parsing.
-    """
-    if session.index.get("traced"):
-        session.judge(stale_cells(session))
-    return session
-
-
 def starting_environment(session: Session) -> Environment:
     """Return what is there before the first cell: the working memory, if the session has one."""
     memory = session.working_memory
     if not memory:
         return Environment()
-    walk = Walk({_MEMORY: memory}, lambda: "")
-    walk.variable(_MEMORY)
-    version = {
-        "names": [_MEMORY],
-        "digest": walk.digest(),
-        "own": {_MEMORY: walk.digest()},
-        "refs": [],
-        "object": None,
-        "problem": None,
-        "value": memory,
-    }
-    return Environment(names={_MEMORY: version})
+    return Environment(names={NAME: memory_version(memory)})

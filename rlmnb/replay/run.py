@@ -43,6 +43,7 @@ from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
+from rlmnb.store.byhand import began
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -293,8 +294,9 @@ class _Replay:
             await self._supply.materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
+        if trace is not None and "problem" not in trace:
+            self._supply.hold(trace)
         run = self._completed(cell, trace)
-        self._supply.hold(run)
         if not cell.effects:
             self._versions.know(run["files_written"])
             self._versions.touch(run["files_written"])
@@ -323,6 +325,11 @@ class _Replay:
         """Return the trace of a cell as it is kept: as a full run would have left it."""
         if trace is None or "problem" in trace:
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
+        for each in trace.pop("loosened", ()):
+            # What cells below have left in a kernel that stays is not there yet in a full run.
+            if any(name in self._env.names for name in each["version"]["names"]):
+                trace["writes"].append(each["version"])
+                trace["reads"] |= each["reads"]
         trace["reads"] = {
             name: self._supply.known_as(name, read, self._env)
             for name, read in trace["reads"].items()
@@ -344,7 +351,8 @@ class _Replay:
             run["around"] = self._env.around()
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
-        return run
+        # A run that was cut short may have left files that nobody could tell from a person's.
+        return began(run, [cell.run])
 
     def _read_too_new(self, trace: Run) -> bool:
         """Put back the files that a cell has read in another version than it was due.

@@ -40,6 +40,18 @@ _LARGEST = 8 * 1024 * 1024
 _LOCK_SECONDS = 10.0
 
 
+def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> "dict[str, Any]":
+    """Return a trace that knows which files the cell itself made when it first ran."""
+    made = {
+        path: MISSING
+        for each in earlier
+        if each is not None and isinstance(each.get("before"), dict)
+        for path, was in each["before"].items()
+        if was == MISSING and path in run["files_written"]
+    }
+    return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
+
+
 def version(place: "Place") -> "list[int] | None":
     """Return what tells one state of the traces from the next, None if there are none."""
     try:
@@ -140,7 +152,7 @@ def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]") -> None:
     newer = entry["at"] > str(record.get("completed_at") or "")
     same = _describes(entry) == wanted
     if (newer or not described) if same else (newer and not recorded):
-        run = _began(entry["run"], [known, *(each["run"] for each in entries)])
+        run = began(entry["run"], [known, *(each["run"] for each in entries)])
         metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
 
 
@@ -156,18 +168,6 @@ def _meant(entries: "list[Entry]", wanted: "tuple[Any, Any]") -> "Entry | None":
     # A trace of this very source that showed something else was not saved: it says nothing.
     last = entries[-1]
     return last if _describes(last)[0] != wanted[0] else None
-
-
-def _began(run: "dict[str, Any]", earlier: "list[dict[str, Any]]") -> "dict[str, Any]":
-    """Return a trace that knows which files the cell itself made when it first ran."""
-    made = {
-        path: MISSING
-        for each in earlier
-        if isinstance(each.get("before"), dict)
-        for path, was in each["before"].items()
-        if was == MISSING and path in run["files_written"]
-    }
-    return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
 
 
 def _with(

@@ -30,7 +30,7 @@ def test_a_session_opens_with_its_cells_and_how_each_stands(page: Page, lab: Lab
         opened.expect_state(number, "fresh")
     expect(opened.cell(3)).to_contain_text("8 words")
     last = opened.cells.last
-    expect(last.locator(".rlmnb-effects")).to_be_visible(timeout=SOON)
+    expect(last.locator(".rlmnb-effects")).to_be_visible()
     expect(last.locator(".rlmnb-mark")).to_have_attribute("aria-label", _contains("outside"))
     expect(page.locator(".rlmnb-status")).to_contain_text("fresh")
     opened.expect_no_dialog()

@@ -32,6 +32,7 @@ class Lab:
         self._name = name
         # All that the stream at the end of the outputs was sent.
         self._sent = ""
+        self._clear_next = False
         self._displays: dict[str, list[tuple[str, int]]] = {}
         self._start()
 
@@ -119,7 +120,7 @@ class Lab:
                 continue
             if message["content"].get("execution_state") == "idle":
                 break
-            self._take_in(cell, message["msg_type"], message["content"])
+            self.take_in(cell, message["msg_type"], message["content"])
         while True:
             reply = self.client.get_shell_msg(timeout=PATIENCE)
             if reply["parent_header"].get("msg_id") == request:
@@ -130,7 +131,8 @@ class Lab:
             self._add(cell, shown)
         return str(reply["content"]["status"])
 
-    def _take_in(self, cell: dict[str, Any], kind: str, content: dict[str, Any]) -> None:
+    def take_in(self, cell: dict[str, Any], kind: str, content: dict[str, Any]) -> None:
+        """Show what a message brings."""
         content = dict(content)
         display_id = (content.pop("transient", None) or {}).get("display_id")
         if kind == "clear_output":

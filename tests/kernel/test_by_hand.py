@@ -48,6 +48,7 @@ def test_run_all_by_hand_leaves_nothing_to_replay(run_json):
         lab.save()
         assert comes_to({})
     assert run_json("status", "nb.ipynb")["stale"] == []
+    run_json("verify", "nb.ipynb")
     before = Path("nb.ipynb").read_bytes()
     report = replay(Session.open("nb.ipynb"))
     assert (report.executed, report.kernel) == ([], "not started")
@@ -229,7 +230,8 @@ def test_a_session_runs_where_its_agent_did_and_takes_cells_in_between(tmp_path)
     (project / "auth.py").write_text("def login(): ...\n")
     session = Session.create("s1", project)
     session.append("text = open('auth.py').read()")
-    session.append("print(len(text))")
+    session.append("print(len(text), working_memory['limit'])")
+    session.remember(limit=3)
     path = notebook_of("s1")
     ids = [cell.cell_id for cell in session.cells]
     with opened(path) as lab:
@@ -237,13 +239,17 @@ def test_a_session_runs_where_its_agent_did_and_takes_cells_in_between(tmp_path)
         lab.save()
         assert comes_to({}, "s1")
         late = rlmnb.append("s1", {"source": "print('from the agent')", "output": "from the agent"})
-        lab.edit(ids[1], "print(len(text) + 1)")
+        lab.edit(ids[1], "print(len(text) + working_memory['limit'])")
         lab.run(ids[1])
         lab.save()  # an older buffer: it has not got the cell of the agent
         assert comes_to({}, "s1")
         assert [cell.cell_id for cell in Session.open("s1").cells] == [*ids, late]
         (project / "auth.py").write_text("changed\n")
         assert set(stale("s1")) == {*ids}
+        (project / "auth.py").write_text("def login(): ...\n")
+        assert stale("s1") == {}
+        session.remember(limit=4)
+        assert stale("s1") == {ids[1]: ["working_memory changed"]}
 
 
 def test_a_kernel_that_is_killed_leaves_what_was_written_and_a_new_one_begins_empty():
@@ -281,15 +287,22 @@ def test_two_kernels_on_one_notebook_both_count():
 
 
 def test_errors_interrupts_and_what_is_allowed_to_fail():
-    write("1 / 0", "x = 1", "raise ValueError('as said')", "import time\ntime.sleep(100)")
+    write(
+        "1 / 0",
+        "x = 1",
+        "raise ValueError('as said')",
+        "print('begun')\nimport time\ntime.sleep(100)",
+    )
     with opened("nb.ipynb") as lab:
         lab.cell("c2")["metadata"]["tags"] = ["raises-exception"]
         assert lab.run("c0", "c1", "c2") == ["error", "ok", "error"]
-        request = lab.send(lab.cell("c3"))
-        while lab.client.get_iopub_msg(timeout=20)["msg_type"] != "execute_input":
+        slow = lab.cell("c3")
+        request = lab.send(slow)
+        while (message := lab.client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
             pass
+        lab.take_in(slow, "stream", message["content"])
         lab.manager.interrupt_kernel()
-        assert lab.hear(lab.cell("c3"), request) == "error"
+        assert lab.hear(slow, request) == "error"
         lab.save()
         failed = ["failed when it last ran"]
         assert comes_to({"c0": failed, "c3": failed})
