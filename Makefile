@@ -104,6 +104,7 @@ wheel: $(VENV)/.ready
 	rm -rf build/wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/wheel/site build/wheel/*.whl
+	$(BIN)/python -m zipfile -l build/wheel/*.whl | grep -q share/jupyter/labextensions/rlmnb/static/remoteEntry.js
 	cp -r tests README.md examples build/wheel/
 	cd build/wheel && export PYTHONPATH=$(CURDIR)/build/wheel/site && \
 	  ../../$(BIN)/python -c 'import rlmnb; assert "/build/wheel/site/" in rlmnb.__file__' && \

@@ -152,6 +152,7 @@ export function makePanel({ widgets }) {
   const plans = element('div', '');
   const graph = element('div', 'rlmnb-canvas');
   panel.node.append(head, plans, graph);
+  let shown = '';
   return {
     widget: panel,
     say: text => {
@@ -160,6 +161,12 @@ export function makePanel({ widgets }) {
     showPlan: view => plans.replaceChildren(...(view ? [view] : [])),
     showGraph: (found, go) => {
       const nodes = found.nodes || [];
+      // What is drawn already keeps the focus and the place where it was scrolled to.
+      const now = JSON.stringify([found, panel.node.clientWidth]);
+      if (now === shown) {
+        return;
+      }
+      shown = now;
       graph.replaceChildren(
         nodes.length
           ? picture(found, panel.node.clientWidth || 420, go)
@@ -167,6 +174,7 @@ export function makePanel({ widgets }) {
       );
     },
     clear: text => {
+      shown = '';
       head.textContent = text;
       plans.replaceChildren();
       graph.replaceChildren();

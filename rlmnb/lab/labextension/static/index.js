@@ -130,7 +130,7 @@ class Desk {
     } finally {
       watched.replay = null;
       this._commandsChanged();
-      await watched.look();
+      await watched.restart();
     }
   }
 

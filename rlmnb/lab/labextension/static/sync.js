@@ -2,6 +2,9 @@
 
 import { applied, planned, sideOf } from './merge.js';
 
+// A save that has not ended by now was called off without a word.
+const LONGEST_SAVE = 60000;
+
 // How Lab's own check before a save is named, in 4.2 and in later versions.
 const CONFLICTS = ['_raiseConflict', '_timeConflict'];
 
@@ -24,9 +27,12 @@ export class Sync {
     this._saved = saved;
     this._base = sideOf(context.model.toJSON());
     this._sent = null;
+    this._sentAt = 0;
+    this._taking = false;
     this._running = null;
     this._again = false;
     context.saveState.connect(this._onSave, this);
+    context.fileChanged.connect(this._onFile, this);
     this._takeOverConflicts();
   }
 
@@ -42,7 +48,12 @@ export class Sync {
 
   dispose() {
     this._context.saveState.disconnect(this._onSave, this);
+    this._context.fileChanged.disconnect(this._onFile, this);
     this._context = null;
+  }
+
+  get _saving() {
+    return this._sent !== null && Date.now() - this._sentAt < LONGEST_SAVE;
   }
 
   /** Take in what is on disk, if it is not what the buffer knows; one at a time. */
@@ -63,7 +74,7 @@ export class Sync {
 
   async _catchUp(appended) {
     const context = this._context;
-    if (!context || this.live || this._sent || !isOurs(context.model)) {
+    if (!context || this.live || this._saving || !isOurs(context.model)) {
       return;
     }
     const known = context.contentsModel || {};
@@ -74,7 +85,7 @@ export class Sync {
     }
     const disk = await this._onDisk();
     // A save that began meanwhile has its own way of taking the disk in.
-    if (this._context && !this._sent) {
+    if (this._context && !this._saving) {
       this._takeIn(disk);
     }
   }
@@ -95,24 +106,35 @@ export class Sync {
     const plan = planned(this._base, mine, theirs, this._equal);
     applied(plan, model, disk.content);
     this._base = theirs;
-    this._context._updateContentsModel(disk);
+    this._taking = true;
+    // Without this, Lab's next save would find another file than it knows, and ask.
+    this._context._updateContentsModel?.(disk);
+    this._taking = false;
     const now = model.toJSON();
     model.dirty = !this._equal(comparable(sideOf(now)), comparable(theirs));
     this._merged(plan.insert.map(({ id }) => id));
   }
 
+  /** After somebody else's revert, buffer and disk have everything in common. */
+  _onFile() {
+    if (!this.live && !this._taking && !this._saving) {
+      this._base = sideOf(this._context.model.toJSON());
+    }
+  }
+
   /** Notice what a save sends; what is typed while it is under way is not saved by it. */
   _onSave(_, state) {
     if (this.live) {
-      if (state === 'completed') {
+      if (state.startsWith('completed')) {
         this._saved();
       }
     } else if (state === 'started') {
       this._sent = sideOf(this._context.model.toJSON());
+      this._sentAt = Date.now();
     } else if (this._sent) {
       const sent = this._sent;
       this._sent = null;
-      if (state === 'completed') {
+      if (state.startsWith('completed')) {
         this._base = sent;
         const now = sideOf(this._context.model.toJSON());
         if (!this._equal(comparable(now), comparable(sent))) {

@@ -16,6 +16,8 @@ export class Watched {
     this._changed = changed;
     this._badges = new Badges(panel.content);
     this._listening = null;
+    this._looking = null;
+    this._again = false;
     this._sync = new Sync(panel.context, contents, equal, {
       merged: ids => this._merged(ids),
       saved: () => this.look()
@@ -64,8 +66,24 @@ export class Watched {
     }
   }
 
-  /** Ask how the cells stand, and take in what the file has and the buffer has not. */
-  async look() {
+  /** Ask how the cells stand; however often that is wanted meanwhile, once more is enough. */
+  look() {
+    if (this._looking) {
+      this._again = true;
+      return this._looking;
+    }
+    this._looking = this._look().finally(() => {
+      this._looking = null;
+      if (this._again) {
+        this._again = false;
+        void this.look();
+      }
+    });
+    return this._looking;
+  }
+
+  /** Show how the cells stand, and take in what the file has and the buffer has not. */
+  async _look() {
     if (!this.ours) {
       return;
     }
@@ -81,6 +99,14 @@ export class Watched {
       // Without the server's side, or while it is away, the notebook is an ordinary one.
       console.debug('rlmnb:', error.message);
     }
+  }
+
+  /** Begin anew: a notebook that was nobody's may be a session now. */
+  async restart() {
+    this._listening?.abort();
+    this._listening = null;
+    this.wake();
+    await this.look();
   }
 
   /** Show how far a replay is with a cell. */
@@ -115,7 +141,7 @@ export class Watched {
       await this.look();
       try {
         for await (const _ of this._api.changes(this.path, control.signal)) {
-          await this.look();
+          void this.look();
         }
       } catch (error) {
         if (error.status === 404 || error.status === 403) {
