@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.driving import (
     Open,
     append,
+    append_cell,
     make_words,
     notebook_of,
     path_of,
@@ -56,7 +57,7 @@ def test_a_cell_that_the_hook_appends_appears_and_the_person_stays_where_they_ar
 ) -> None:
     session = make_words()
     for number in range(12):
-        append(session, f"filler-{number}")
+        append_cell(session, {"source": f"print('filler', {number})"})
     opened = Open(page, lab, path_of(session))
     opened.ready()
     opened.expect_state(1, "fresh")

@@ -5,9 +5,6 @@ import { applied, planned, sideOf } from './merge.js';
 // A save that has not ended by now was called off without a word.
 const LONGEST_SAVE = 60000;
 
-// How Lab's own check before a save is named, in 4.2 and in later versions.
-const CONFLICTS = ['_raiseConflict', '_timeConflict'];
-
 /** Tell whether a notebook has anything to do with rlmnb. */
 export function isOurs(model) {
   if (!model) {
@@ -148,15 +145,17 @@ export class Sync {
   /** Where Lab would ask whether to overwrite or revert, do neither: put both sides together. */
   _takeOverConflicts() {
     const context = this._context;
-    for (const name of CONFLICTS.filter(each => typeof context[each] === 'function')) {
-      const ask = context[name];
-      context[name] = async (...told) => {
-        if (!this._context || this.live || !isOurs(context.model)) {
-          return ask.apply(context, told);
-        }
-        return this._saveBoth(told[told.length - 1]);
-      };
+    const ask = context._raiseConflict;
+    if (typeof ask !== 'function') {
+      // A Lab that asks in another way goes on asking; the server keeps both sides anyway.
+      return;
     }
+    context._raiseConflict = async (model, options) => {
+      if (!this._context || this.live || !isOurs(context.model)) {
+        return ask.call(context, model, options);
+      }
+      return this._saveBoth(options);
+    };
   }
 
   async _saveBoth(options) {
