@@ -361,6 +361,7 @@ def _add_hooks(commands: _Commands) -> None:
     parser.add_argument("agent", choices=("claude",), help="whose transcripts they are")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="transcripts")
     parser.add_argument("--all", action="store_true", help="every one that Claude Code has kept")
+    _add_migrate(commands)
     parser = commands.add(
         "statusline",
         "hooking:statusline",
@@ -370,6 +371,53 @@ def _add_hooks(commands: _Commands) -> None:
         '"rlmnb statusline"}',
     )
     _session(parser)
+
+
+def _add_migrate(commands: _Commands) -> None:
+    parser = commands.add(
+        "migrate",
+        "migrating:migrate",
+        "turn the state of earlier RLM tools into sessions, and take that back",
+        "rlmnb migrate                      # what would become of ~/.claude/rlm-*\n"
+        "  rlmnb migrate --execute            # do it; the old files stay as they are\n"
+        "  rlmnb migrate --rollback 2716cb5d  # take one back; without an id, all\n"
+        "  rlmnb migrate --dual-write DIR     # the other way: the old shapes",
+    )
+    parser.add_argument(
+        "old_root",
+        nargs="?",
+        metavar="ROOT",
+        help="the directory with rlm-state, rlm-frames, ...; ~/.claude unless said",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--dry-run", action="store_true", help="only say what would be done; the default"
+    )
+    what.add_argument("--execute", action="store_true", help="do it")
+    what.add_argument(
+        "--rollback",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="remove exactly what was made, unless somebody has changed it since",
+    )
+    what.add_argument(
+        "--dual-write",
+        metavar="DIR",
+        help="write a session in the old shapes below DIR, for tools that still read those",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="roll back what was changed too, a copy goes to the archive; migrate again what was "
+        "removed; replace files in DIR that others wrote",
+    )
+    parser.add_argument("--session", metavar="SESSION", help=f"with --dual-write: {_SESSION}")
+    parser.add_argument(
+        "--links",
+        metavar="ROOT",
+        help="with --dual-write: let the old paths below ROOT lead there, where nothing is yet",
+    )
 
 
 def _add_seeing(commands: _Commands) -> None:

@@ -132,6 +132,20 @@ class Trajectory(Model):
     export_path: str | None = None
 
 
+class Migrated(Model):
+    """Which files of an earlier tool a session was made from, and what of them has no place."""
+
+    at: Timestamp
+    source_hash: HashText
+    legacy_ids: list[str] = Field(default_factory=list)
+    files: dict[str, HashText] = Field(default_factory=dict)
+    provenance: dict[str, str] = Field(
+        default_factory=dict, description="which file each field of the state came from"
+    )
+    unmapped: dict[str, list[str]] = Field(default_factory=dict)
+    problems: list[dict[str, str]] = Field(default_factory=list)
+
+
 class SessionState(Model):
     """Everything rlmnb knows of one session."""
 
@@ -143,4 +157,5 @@ class SessionState(Model):
     lifecycle: Lifecycle = Field(default_factory=Lifecycle)
     cells: CellsSummary | None = None
     trajectory: Trajectory | None = None
+    migrated: Migrated | None = None
     appended: Count = 0

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rlmnb.kernel.codenames import names_in
+from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -38,6 +39,8 @@ _FROZEN = frozenset(
         "datetime.timezone", "decimal.Decimal", "fractions.Fraction", "uuid.UUID", "re.Pattern",
         "pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.PurePosixPath", "builtins.range",
         "builtins.slice", "zoneinfo.ZoneInfo", "operator.itemgetter", "operator.attrgetter",
+        "pandas.Timestamp", "pandas.Timedelta", "pandas.Period", "pandas.Interval",
+        "pandas.api.typing.NaTType",
     }
 )  # fmt: skip
 _CLASS_NOISE = frozenset(
@@ -86,6 +89,9 @@ class Walk:
         shared: _Shared | None = None,
     ) -> None:
         self.ids: set[int] = set()
+        # What frames hold and copy before they write: one never shows what is done to another,
+        # but whoever has such a thing in hand can change it under them.
+        self.lent: set[int] = set()
         self.refs: set[str] = set()
         self.held: set[str] = set()
         self.problem: str | None = None
@@ -93,6 +99,7 @@ class Walk:
         # Objects of classes that may come back from a pickle as something else were met.
         self.custom = False
         self._copied = 0
+        self._of_type = 0
         self._shared = shared or _Shared()
         self._depth = 0
         self._namespace = namespace
@@ -181,10 +188,12 @@ class Walk:
         elif not self._array(value):
             if kind.__module__.partition(".")[0] not in _TRUSTED:
                 self.custom = True
-            copied = kind.__module__.startswith("pandas.") and _copies_on_write()
+            copied, of_type = copies_before_it_writes(value), is_column_type(value)
             self._copied += copied
+            self._of_type += of_type
             self._reduced(value)
             self._copied -= copied
+            self._of_type -= of_type
             if issubclass(kind, BaseException) and value.__traceback__ is not None:
                 self._value((value.__cause__, value.__context__))
                 self.problem = self.problem or "an exception with its traceback"
@@ -241,6 +250,7 @@ class Walk:
         if found is None:
             return b"around"  # it is a member of something it holds itself
         self.ids |= found.ids
+        self.lent |= found.lent
         self.refs |= found.refs
         self.held |= found.held
         self.plain = self.plain and found.plain
@@ -332,6 +342,7 @@ class Walk:
         for value in values:
             inner._value(value)
         self.ids |= inner.ids
+        self.lent |= inner.lent
         self.refs |= inner.refs
         self.held |= inner.held
 
@@ -427,7 +438,8 @@ class Walk:
         while isinstance(root.base, numpy.ndarray):
             root = root.base
         if self._copied:
-            # A frame never shows a change made through another that has its memory too.
+            self.lent.add(id(root))
+            self._shared.alive.append(root)
             self._array_contents(value, numpy)
             return True
         if root.base is not None and type(root.base) in (bytearray, memoryview):
@@ -447,7 +459,10 @@ class Walk:
         if type(value) is not numpy.ndarray:
             self._value(getattr(value, "__dict__", None))
         if value.dtype.hasobject:
+            # What is in a frame may be in another, too, and is not copied.
+            copied, self._copied = self._copied, 0
             self._sequence(b"items", value.ravel().tolist())
+            self._copied = copied
         else:
             flat = numpy.ascontiguousarray(value).reshape(-1)
             self._hash.update(flat.view(numpy.uint8) if flat.size else b"")
@@ -459,7 +474,9 @@ class Walk:
             self._tell(b"import", known[0].encode(), known[1].encode())
             self.refs.add(f"${known[0]}")
             return
-        if name not in _FROZEN:
+        if self._of_type or (self._copied and is_column(value)):
+            self.lent.add(id(value))
+        elif name not in _FROZEN and kind.__module__ != "numpy.dtypes":
             self.ids.add(id(value))
         try:
             reducer = copyreg.dispatch_table.get(kind)
@@ -476,6 +493,9 @@ class Walk:
             self._value(getattr(value, "__dict__", None))
         if isinstance(reduced, str):
             self._tell(b"global", reduced.encode())
+            if kind.__module__ != "__main__":
+                # A library's own, such as a compiled function: to have it too is to share nothing.
+                self.ids.discard(id(value))
             return
         parts: tuple[Any, ...] = (*reduced, None, None, None, None)
         make, args, state, items, pairs = parts[:5]
@@ -483,14 +503,14 @@ class Walk:
         self._value(make)
         self._value(args)
         self._value(state)
+        if isinstance(state, dict) and kind.__module__.partition(".")[0] in _TRUSTED:
+            # What an object has from its class, all of that class have: they share no more by it.
+            held = {
+                id(each) for key, each in state.items() if each is getattr(kind, str(key), None)
+            }
+            self.ids -= held
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
-
-
-@functools.cache
-def _copies_on_write() -> bool:
-    version = getattr(sys.modules.get("pandas"), "__version__", "0")
-    return int(version.partition(".")[0]) >= 3
 
 
 def importable_name(value: Any) -> tuple[str, str] | None:

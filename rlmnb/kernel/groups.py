@@ -27,12 +27,20 @@ class Group:
     refs: frozenset[str]
     problem: str | None
     ids: frozenset[int] | None
+    lent: frozenset[int] = frozenset()
     # Functions and classes that it holds itself, which are stored under their own names.
     holds: frozenset[str] = frozenset()
     # The digest of its pickle, where that is enough to see that nothing changed.
     quick: bytes | None = None
     custom: bool = False
     object: str | None = None
+
+    def shares(self, ids: set[int], lent: set[int]) -> bool:
+        """Tell whether it has an object that others have, too, and one of them could change."""
+        if not self.ids:
+            return False
+        strongly = not self.ids.isdisjoint(ids) or not self.ids.isdisjoint(lent)
+        return strongly or not self.lent.isdisjoint(ids)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the version for the record."""
@@ -99,11 +107,12 @@ class Groups:
         names -= self._surely_unchanged(names - set_anew)
         walks = {name: self.walk([name]) for name in sorted(names)}
         objects = set().union(*(walk.ids for walk in walks.values()))
+        lent = set().union(*(walk.lent for walk in walks.values()))
         for name, group in list(self.known.items()) if objects else ():
-            if name not in walks and group.ids and not group.ids.isdisjoint(objects):
+            if name not in walks and group.shares(objects, lent):
                 walks |= {each: self.walk([each]) for each in group.names if each not in walks}
         found = []
-        for members in _partition({name: walk.ids for name, walk in walks.items()}):
+        for members in _partition(walks):
             new = self._group(members, walks)
             old = self.known.get(members[0])
             if old is not None and old.names == new.names and old.digest == new.digest:
@@ -146,7 +155,8 @@ class Groups:
             own={name: walks[name].digest() for name in members},
             refs=frozenset(self._kept_refs(walk.refs)).union(PREFIX + name for name in sharing),
             problem=walk.problem or problem,
-            ids=frozenset(walk.ids),
+            ids=frozenset().union(*(walks[name].ids for name in members)),
+            lent=frozenset().union(*(walks[name].lent for name in members)),
             holds=frozenset(walk.held),
             custom=walk.custom,
             quick=(
@@ -183,9 +193,9 @@ def _quick_digest(values: list[Any]) -> bytes | None:
         return None
 
 
-def _partition(ids: dict[str, set[int]]) -> list[tuple[str, ...]]:
+def _partition(walks: dict[str, Walk]) -> list[tuple[str, ...]]:
     """Put names that share an object together."""
-    parent = {name: name for name in ids}
+    parent = {name: name for name in walks}
 
     def root(name: str) -> str:
         while parent[name] != name:
@@ -194,13 +204,16 @@ def _partition(ids: dict[str, set[int]]) -> list[tuple[str, ...]]:
         return name
 
     holder: dict[int, str] = {}
-    for name, objects in ids.items():
-        for each in objects:
+    for name, walk in walks.items():
+        for each in walk.ids:
             if each in holder:
                 parent[root(name)] = root(holder[each])
             else:
                 holder[each] = name
+    for name, walk in walks.items():
+        for each in walk.lent & holder.keys():
+            parent[root(name)] = root(holder[each])
     groups: dict[str, list[str]] = {}
-    for name in ids:
+    for name in walks:
         groups.setdefault(root(name), []).append(name)
     return [tuple(sorted(members)) for members in groups.values()]

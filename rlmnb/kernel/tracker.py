@@ -155,7 +155,7 @@ class Tracker:
         self.watch.stop()
         now = self._now = self.tracked()
         reads = self._read_digests(look)
-        changed = self._changed_names(look, now)
+        changed, loosened = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
         old = dict(self.groups.known)
         looked_at = self._look_at_modules(look)
@@ -165,7 +165,8 @@ class Tracker:
         set_anew = self._set_anew(look, now, failed=failed)
         for name in set_anew & set(reads):
             del reads[name]
-        versions = self.groups.refresh(changed & set(now), set_anew & set(now))
+        found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
+        versions = [each for each in found if not loosened.issuperset(each.names)]
         reads |= self._reads_behind(versions, look, now, old, set_anew)
         self._note_patches(look)
         hidden_values = {} if look.inert else self.hidden.values()
@@ -191,6 +192,14 @@ class Tracker:
         return {
             "reads": reads,
             "writes": writes,
+            "loosened": [
+                {
+                    "version": each.as_dict(),
+                    "reads": self._reads_behind([each], look, now, old, set_anew),
+                }
+                for each in found
+                if loosened.issuperset(each.names)
+            ],
             "deleted": deleted,
             "opaque": look.opaque,
             "history": self._reads_history(look),
@@ -272,24 +281,28 @@ class Tracker:
                 found[name] = look.hidden[name]
         return found
 
-    def _changed_names(self, look: _Look, now: dict[str, int]) -> set[str]:
-        """Return the names whose value may have changed: touched, rebound or new."""
+    def _changed_names(self, look: _Look, now: dict[str, int]) -> tuple[set[str], set[str]]:
+        """Return the names whose value may have changed: touched, rebound or new.
+
+        Apart from them, those which only hold a function or class that has lost its name: they
+        hold another thing from now on. In a kernel that stays, they may be left from cells below.
+        """
         before = look.bindings
         rebound = {name for name, value in now.items() if before.get(name) != value}
         if look.code is not None:
             # An object may stand where another stood that was let go before it was made.
             rebound |= {name for name in look.code.writes if name in now}
         touched = set(before) if look.opaque else {name for name in look.reads if name in before}
-        gone = {name for name in before if name not in now}
-        moved = rebound | gone
-        # Whoever holds a function or class that has lost its name holds another thing from now on.
-        touched |= {
+        moved = rebound | {name for name in before if name not in now}
+        changed = touched | self._with_mates(touched | moved) | rebound
+        holders = {
             name for name, group in self.groups.known.items() if not group.holds.isdisjoint(moved)
         }
-        for name in touched | moved:
-            if name in self.groups.known:
-                touched.update(self.groups.known[name].names)
-        return touched | rebound
+        return changed, (holders | self._with_mates(holders)) - changed
+
+    def _with_mates(self, names: set[str]) -> set[str]:
+        known = self.groups.known
+        return {mate for name in names if name in known for mate in known[name].names}
 
     # modules and libraries
 

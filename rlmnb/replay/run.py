@@ -308,8 +308,9 @@ class _Replay:
             await self._supply.materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
         allowed = "raises-exception" in cell.tags
+        if trace is not None and "problem" not in trace:
+            self._supply.hold(trace)
         run = self._completed(cell, trace)
-        self._supply.hold(run)
         if not cell.effects:
             self._versions.know(run["files_written"])
             self._versions.touch(run["files_written"])
@@ -338,6 +339,11 @@ class _Replay:
         """Return the trace of a cell as it is kept: as a full run would have left it."""
         if trace is None or "problem" in trace:
             trace = {**_UNTRACKED, "problem": (trace or {}).get("problem")}
+        for each in trace.pop("loosened", ()):
+            # What cells below have left in a kernel that stays is not there yet in a full run.
+            if any(name in self._env.names for name in each["version"]["names"]):
+                trace["writes"].append(each["version"])
+                trace["reads"] |= each["reads"]
         trace["reads"] = {
             name: self._supply.known_as(name, read, self._env)
             for name, read in trace["reads"].items()

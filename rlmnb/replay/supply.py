@@ -85,7 +85,8 @@ class Supply:
         """Take down what the kernel has after a cell has run."""
         for name in run["deleted"]:
             self.held.pop(name, None)
-        for version in run["writes"]:
+        loosened = [each["version"] for each in run.get("loosened", ())]
+        for version in [*run["writes"], *loosened]:
             for name in version["names"]:
                 self.held[name] = version["digest"]
 
@@ -264,7 +265,7 @@ class Supply:
             return
         self.hold(trace)
         self._versions.touch(trace["files_written"])
-        for version in trace["writes"]:
+        for version in [*trace["writes"], *(each["version"] for each in trace["loosened"])]:
             self._call_as_known(cell, version)
 
     def _call_as_known(self, cell: CodeCell, version: Version) -> None:

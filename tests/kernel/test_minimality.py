@@ -20,6 +20,8 @@ MAGIC = """from IPython.core.magic import register_line_magic
 @register_line_magic
 def twice(line):
     return line * 2"""
+FRAME = """import pandas as pd
+df = pd.DataFrame({'a': range(6), 's': list('aabbcc'), 'c': pd.Categorical(list('xxyyzz'))})"""
 CASES = {
     "a comment runs nothing": Case(["x = 1", "print(x)"], [], {0: "x = 1  # one"}),
     "layout runs nothing": Case(["x = [1, 2]", "print(x)"], [], {0: "x = [\n    1,\n    2,\n]\n"}),
@@ -292,6 +294,46 @@ CASES = {
         ],
         [1, 2],
         {1: "n = 40"},
+    ),
+    "frames made of a frame have lives of their own": Case(
+        [
+            FRAME,
+            "small = df[df.a > 2]\nby = df.groupby('s').a.sum()\nboth = df.merge(by, on='s')",
+            "col = df['s']\nkind = df.c\nlate = df.sort_values('a').reset_index(drop=True)",
+            "df['z'] = 1",
+            "print(len(small), by.to_dict(), both.shape)",
+            "print(col.tolist(), kind.cat.categories.tolist(), late.shape)",
+            "print(df.shape, df.z.sum())",
+        ],
+        [3, 6],
+        {3: "df['z'] = 2"},
+    ),
+    "a column in hand changes the frame": Case(
+        [FRAME, "a = df['s'].array", "x = 1", "a[0] = 'q'", "print(df.s[0], x)"],
+        [3, 4],
+        {3: "a[0] = 'r'"},
+    ),
+    "a list in two frames": Case(
+        [
+            "import pandas as pd",
+            "l = [1]\ndf = pd.DataFrame({'a': [l, 2]})\nother = df.copy()",
+            "other.a[0].append(3)",
+            "print(df.a[0], l)",
+        ],
+        [1, 2, 3],
+        {2: "other.a[0].append(4)"},
+    ),
+    "functions, types and times of libraries tie nothing": Case(
+        [
+            "import numpy as np, pandas as pd",
+            "f, t, at = [np.sum, np.add], [np.dtype('int64')], [pd.Timestamp('2020')]",
+            "g, u, to = [np.sum, np.add], [t[0]], [at[0], pd.NaT]",
+            "g.append(1); u.append(1); to.append(1)",
+            "print(f, t, at)",
+            "print(len(g), len(u), len(to))",
+        ],
+        [3, 5],
+        {3: "g.append(1); u.append(1); to += [1, 2]"},
     ),
     "logging that was set up": Case(
         [

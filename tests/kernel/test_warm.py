@@ -20,6 +20,7 @@ from rlmnb import Session
 from rlmnb.errors import KernelError
 from rlmnb.files import polls
 from rlmnb.replay import warm
+from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from rlmnb.replay.traveling import restore_at
 from tests.kernel.test_real_notebooks import NOTEBOOKS
@@ -76,6 +77,16 @@ def test_cells_have_the_numbers_of_a_full_run_whatever_ran():
     assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4, 5]
     assert "In[4]" in re.sub(r"\x1b\[\d+m", "", "".join(cells[4].outputs[0].traceback))
     assert texts()[5] == "1\n"  # nothing but its own
+
+
+def test_what_cells_below_have_left_is_no_part_of_a_cell_above():
+    write("class K:\n    n = 1", "k = [K()]", "print(type(k[0]).n, type(k[0]) is K)")
+    replayed(keep_kernel=True)
+    edit(0, "class K:\n    n = 2")
+    report = replayed()
+    assert (report.kernel, report.executed) == ("warm", ["c0", "c1", "c2"])
+    assert texts()[2] == "2 True\n"
+    assert stale_cells(Session.open("nb.ipynb")) == {}
 
 
 def test_a_notebook_that_changed_under_it_is_never_served_old_state():

@@ -20,7 +20,7 @@ from tests.conftest import append_many, notebook_of
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
     "status", "replay", "invalidate", "exec", "kernel", "watch", "hooks", "mcp", "import",
-    "statusline", "graph", "diff", "lint", "verify", "doctor", "du", "prune", "archive",
+    "migrate", "statusline", "graph", "diff", "lint", "verify", "doctor", "du", "prune", "archive",
     "restore", "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
