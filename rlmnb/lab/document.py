@@ -32,8 +32,12 @@ def _metadata(document: Any) -> dict[str, Any]:
     return dict(_whole(plain)) if isinstance(plain, dict) else {}
 
 
-def take_in(document: Any, entries: list[Entry], place: Place) -> None:
-    """Apply journal entries to a live document, all at once for those who look at it."""
+def take_in(document: Any, entries: list[Entry], place: Place, *, as_we_left_it: bool) -> None:
+    """Apply journal entries to a live document, all at once for those who look at it.
+
+    Where it is as far as we left it, nobody else can have brought the cells: they need not be
+    looked for, which takes long in a long document.
+    """
     metadata = _metadata(document)
     appended = notebook.appended_of(metadata)
     entries = [entry for entry in entries if entry["seq"] > appended]
@@ -41,19 +45,29 @@ def take_in(document: Any, entries: list[Entry], place: Place) -> None:
     if appended < 0 or moves:
         _take_in_whole(document, entries, place, known=appended >= 0)
         return
-    cells = {str(cell.get("id")): at for at, cell in enumerate(document.ycells)}
     with document.ydoc.transaction():
         for entry in entries:
-            if entry["op"] == "append" and entry["cell"]["id"] not in cells:
-                cells[entry["cell"]["id"]] = len(document.ycells)
-                document.append_cell(_shared(_joined(entry["cell"])))
-            elif entry["op"] == "update" and entry.get("cell_id") in cells:
-                _update(document, cells[entry["cell_id"]], entry)
+            if entry["op"] == "append":
+                if as_we_left_it or _find(document, entry["cell"]["id"]) is None:
+                    document.append_cell(_shared(_joined(entry["cell"])))
+            elif entry["op"] == "update":
+                at = _find(document, entry["cell_id"])
+                if at is not None:
+                    _update(document, at, entry)
             metadata = fold.with_state(metadata, entry)
         shared = document.ydoc.get("meta", type=_kinds().Map)["metadata"]
         for key in _SHARED_KEYS:
             if key in metadata:
                 shared[key] = _shared(metadata[key])
+
+
+def _find(document: Any, cell_id: str) -> int | None:
+    """Return where a cell is; those at the end are asked for most."""
+    cells = document.ycells
+    for at in range(len(cells) - 1, -1, -1):
+        if cells[at].get("id") == cell_id:
+            return at
+    return None
 
 
 def _take_in_whole(document: Any, entries: list[Entry], place: Place, *, known: bool) -> None:

@@ -26,7 +26,8 @@ from rlmnb.store.layout import Place, notebook_place
 
 _PAUSE = 0.2
 _BEAT_SECONDS = 1.0
-_SAVE_SECONDS = 0.5
+_SAVE_SECONDS = 0.3
+_SAVE_SHARE = 3.0
 _FOLD_SECONDS = 5.0
 _WHO = "a Jupyter server"
 
@@ -42,10 +43,22 @@ class Room:
     beat: float = float("-inf")
     journal: Version = None
     taken_in: int = -1
-    saved: float = 0.0
     unsaved: bool = False
+    saving: asyncio.Task[None] | None = None
+    save_began: float = 0.0
+    save_ended: float = 0.0
     # The notebook as it was last known to be on disk.
     base: dict[str, Any] = field(default_factory=dict)
+
+    def may_save(self) -> bool:
+        """Tell whether it is time for another save: the longer they take, the rarer they are."""
+        now = time.monotonic()
+        if self.saving is not None:
+            if not self.saving.done():
+                return False
+            self.saving, self.save_ended = None, now
+        pause = max(_SAVE_SECONDS, _SAVE_SHARE * (self.save_ended - self.save_began))
+        return now - self.save_ended > pause
 
 
 class Live:
@@ -155,19 +168,21 @@ class Live:
         if version != held.journal or appended != held.taken_in:
             entries = await self._aside(fold.sound_entries, held.place.journal, appended)
             if entries and not _is_loading(held.room):
-                document.take_in(live, entries, held.place)
+                same = document.appended_in(live) == held.taken_in
+                document.take_in(live, entries, held.place, as_we_left_it=same)
                 held.unsaved = True
             held.journal = version
             held.taken_in = document.appended_in(live)
-        if held.unsaved and time.monotonic() - held.saved > _SAVE_SECONDS:
-            held.saved, held.unsaved = time.monotonic(), False
-            await _save(held.room)
+        if held.unsaved and held.may_save():
+            held.unsaved = False
+            held.saving, held.save_began = _save(held.room), time.monotonic()
 
     async def flush(self, place: Place) -> None:
         """Let the disk have what people have typed so far."""
         held = self._held.get(place.notebook)
-        if held is not None:
-            await _save(held.room)
+        saving = _save(held.room) if held is not None else None
+        if saving is not None:
+            await asyncio.wait([saving], timeout=_FOLD_SECONDS)
 
     async def _aside(self, work: Any, *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
@@ -179,12 +194,11 @@ def _is_loading(room: Any) -> bool:
     return lock is not None and lock.locked()
 
 
-async def _save(room: Any) -> None:
+def _save(room: Any) -> asyncio.Task[None] | None:
     """Have a document saved now; without that, it is saved once nobody has typed for a second."""
     save = getattr(room, "_save_to_disc", None)
-    task = save() if save is not None else None
-    if task is not None:
-        await asyncio.wait([task], timeout=_FOLD_SECONDS)
+    task: asyncio.Task[None] | None = save() if save is not None else None
+    return task
 
 
 def _let_go(place: Place) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import rlmnb
@@ -340,3 +343,15 @@ def test_looking_at_a_notebook_that_is_not_ours_leaves_nothing_beside_it(server,
     content = server.contents("plain.ipynb")
     assert server.save("plain.ipynb", content).status == 200
     assert not (root / ".rlmnb").exists()
+
+
+def test_a_server_finds_it_without_any_step_after_the_installation(tmp_path):
+    clean = {"JUPYTER_CONFIG_DIR": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    listed = subprocess.run(
+        [sys.executable, "-m", "jupyter_server.extension.serverextension", "list"],
+        env={**os.environ, **clean},
+        capture_output=True,
+        text=True,
+    )
+    plain = re.sub(r"\x1b\[\d*m", "", listed.stdout + listed.stderr)
+    assert "rlmnb.lab enabled" in plain
