@@ -14,7 +14,8 @@ from rlmnb.errors import NotebookError, ObjectError, RlmnbError
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
-from rlmnb.store import index_file, journal, notebook
+from rlmnb.models.keeping import objects_of_calls
+from rlmnb.store import byhand, index_file, journal, notebook
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects
 
@@ -50,6 +51,7 @@ def verify(place: Place) -> Verdict:
             f"{place.notebook}: is missing", hint=f"run: rlmnb doctor --fix {place.name}"
         )
     whole = notebook.read_whole(place.notebook)
+    byhand.lay_over(place, whole)
     counts = {"hashes": 0, "objects": 0}
     problems = [
         *_nbformat_problems(whole),
@@ -140,7 +142,8 @@ def _object_problems(
     for cell_id, _, record in _records(whole):
         output = record.get("output")
         kept = output.get("objects") if isinstance(output, dict) else None
-        for item in kept if isinstance(kept, list) else ():
+        named = list(kept) if isinstance(kept, list) else []
+        for item in named + objects_of_calls(record):
             counts["objects"] += 1
             try:
                 objects.get(str(item.get("object") if isinstance(item, dict) else item))

@@ -86,10 +86,23 @@ def _count(
     base: list[int] = before if known else [0] * len(now)
     counted[name] = now
     entry = found.setdefault(
-        model, {"calls": 0, "tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0}
+        model,
+        dict.fromkeys(
+            (
+                "calls",
+                "tokens",
+                "input_tokens",
+                "output_tokens",
+                "cache_read_tokens",
+                "cache_write_tokens",
+            ),
+            0,
+        ),
     )
     entry["calls"] += not known
     entry["tokens"] += now[0] + now[1] - base[0] - base[1]
+    entry["input_tokens"] += now[0] - base[0]
+    entry["output_tokens"] += now[1] - base[1]
     entry["cache_read_tokens"] += now[2] - base[2]
     entry["cache_write_tokens"] += now[3] - base[3]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from rlmnb.cli.calloptions import add_calls, add_replay_options
+from rlmnb.cli.modeloptions import add_model, add_run
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 from rlmnb.graph.rules import RULES
@@ -59,7 +61,10 @@ def build_parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_writing(commands)
     _add_replaying(commands)
+    add_calls(commands)
     _add_running(commands)
+    add_run(commands)
+    add_model(commands)
     _add_hooks(commands)
     _add_telling(commands)
     _add_seeing(commands)
@@ -241,8 +246,11 @@ def _add_replaying(commands: _Commands) -> None:
     parser.add_argument("--check", action="store_true", help="exit 1 if anything is stale")
     parser.add_argument("--verify", action="store_true", help="exit 1 if anything had to run")
     parser.add_argument(
-        "--force", action="store_true", help="run every cell, or every one that is selected"
+        "--force",
+        action="store_true",
+        help="run every cell, or every one that is selected, and past the budget for model calls",
     )
+    add_replay_options(parser)
     parser.add_argument(
         "--allow-effects",
         action="store_true",
@@ -368,6 +376,7 @@ def _add_hooks(commands: _Commands) -> None:
     parser.add_argument("agent", choices=("claude",), help="whose transcripts they are")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="transcripts")
     parser.add_argument("--all", action="store_true", help="every one that Claude Code has kept")
+    _add_migrate(commands)
     parser = commands.add(
         "statusline",
         "hooking:statusline",
@@ -377,6 +386,53 @@ def _add_hooks(commands: _Commands) -> None:
         '"rlmnb statusline"}',
     )
     _session(parser)
+
+
+def _add_migrate(commands: _Commands) -> None:
+    parser = commands.add(
+        "migrate",
+        "migrating:migrate",
+        "turn the state of earlier RLM tools into sessions, and take that back",
+        "rlmnb migrate                      # what would become of ~/.claude/rlm-*\n"
+        "  rlmnb migrate --execute            # do it; the old files stay as they are\n"
+        "  rlmnb migrate --rollback 2716cb5d  # take one back; without an id, all\n"
+        "  rlmnb migrate --dual-write DIR     # the other way: the old shapes",
+    )
+    parser.add_argument(
+        "old_root",
+        nargs="?",
+        metavar="ROOT",
+        help="the directory with rlm-state, rlm-frames, ...; ~/.claude unless said",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--dry-run", action="store_true", help="only say what would be done; the default"
+    )
+    what.add_argument("--execute", action="store_true", help="do it")
+    what.add_argument(
+        "--rollback",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="remove exactly what was made, unless somebody has changed it since",
+    )
+    what.add_argument(
+        "--dual-write",
+        metavar="DIR",
+        help="write a session in the old shapes below DIR, for tools that still read those",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="roll back what was changed too, a copy goes to the archive; migrate again what was "
+        "removed; replace files in DIR that others wrote",
+    )
+    parser.add_argument("--session", metavar="SESSION", help=f"with --dual-write: {_SESSION}")
+    parser.add_argument(
+        "--links",
+        metavar="ROOT",
+        help="with --dual-write: let the old paths below ROOT lead there, where nothing is yet",
+    )
 
 
 def _add_telling(commands: _Commands) -> None:
@@ -412,6 +468,14 @@ def _add_telling(commands: _Commands) -> None:
 
 def _add_seeing(commands: _Commands) -> None:
     parser = commands.add(
+        "open",
+        "opening:open_in_lab",
+        "open a session in JupyterLab, starting one if none shows it, and print the address",
+        "rlmnb open demo --no-browser",
+    )
+    _session(parser)
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser = commands.add(
         "graph",
         "drawing:show_graph",
         "draw what the cells need from one another, and which of them no longer hold",
@@ -427,6 +491,11 @@ def _add_seeing(commands: _Commands) -> None:
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=summary)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to a file, whose ending can name the form"
+    )
+    parser.add_argument(
+        "--into-notebook",
+        action="store_true",
+        help="put a Mermaid picture into the notebook, which any Jupyter draws; again refreshes it",
     )
     parser.add_argument("--cell", metavar="CELL", help="only what it needs and what needs it")
     parser.add_argument("--files", action="store_true", help="files read and written are nodes too")

@@ -112,6 +112,7 @@ _OPTIONAL = (
     "files_read",
     "files_written",
     "calls",
+    "verification",
     "trace",
     "metadata",
     "tool_use_id",

@@ -15,6 +15,7 @@ from rlmnb.format.base import (
     Share,
     Timestamp,
 )
+from rlmnb.format.calls import Call, Verification
 from rlmnb.ids import Digest
 
 CellType = Literal["repl", "tool", "llm_call", "map_reduce", "verification"]
@@ -178,7 +179,8 @@ class CellRecord(Model):
     writes: list[str] = Field(default_factory=list)
     files_read: dict[str, FileVersion] = Field(default_factory=dict)
     files_written: dict[str, FileVersion] = Field(default_factory=dict)
-    calls: list[Any] = Field(default_factory=list)
+    calls: list[Call] = Field(default_factory=list)
+    verification: Verification | None = None
     source_hash: HashText
     context_hash: HashText
     output_hash: HashText

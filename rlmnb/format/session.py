@@ -116,18 +116,51 @@ class ModelUse(Model):
 
     calls: Count = 0
     tokens: Count = 0
+    input_tokens: Count | None = Field(
+        default=None, description="of `tokens`, those sent; null where it was not counted"
+    )
+    output_tokens: Count | None = None
     cost_usd: float | None = Field(default=None, ge=0)
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     subagent_tokens: Count = 0
 
 
+class SpentByCells(Model):
+    """What calls of cells to one model cost, or saved by being answered from what is kept."""
+
+    calls: Count = 0
+    tokens: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    usd: float = Field(default=0, ge=0, description="of the calls whose price is known")
+    unpriced: Count = Field(default=0, description="calls whose price nobody knows")
+    recursive_calls: Count = 0
+
+
+class CallsOfCells(Model):
+    """The model calls that cells have made, and those that were spared them, by model."""
+
+    made: dict[str, SpentByCells] = Field(default_factory=dict)
+    reused: dict[str, SpentByCells] = Field(default_factory=dict)
+
+
 class Budget(Model):
-    """What was spent and what may be."""
+    """What was spent and what may be.
+
+    The limits are for model calls that cells make; what an agent itself uses is only counted. Null
+    is no limit.
+    """
 
     total_tokens_used: Count = 0
     total_recursive_calls: Count = 0
     max_recursive_calls: Count = 10
+    max_calls: Count | None = None
+    max_tokens: Count | None = None
+    max_usd: float | None = Field(default=None, ge=0)
+    cells: CallsOfCells = Field(default_factory=CallsOfCells)
     cost_usd: float | None = Field(default=None, ge=0)
     by_model: dict[str, ModelUse] = Field(default_factory=dict)
 
@@ -156,6 +189,20 @@ class Trajectory(Model):
     export_path: str | None = None
 
 
+class Migrated(Model):
+    """Which files of an earlier tool a session was made from, and what of them has no place."""
+
+    at: Timestamp
+    source_hash: HashText
+    legacy_ids: list[str] = Field(default_factory=list)
+    files: dict[str, HashText] = Field(default_factory=dict)
+    provenance: dict[str, str] = Field(
+        default_factory=dict, description="which file each field of the state came from"
+    )
+    unmapped: dict[str, list[str]] = Field(default_factory=dict)
+    problems: list[dict[str, str]] = Field(default_factory=list)
+
+
 class SessionState(Model):
     """Everything rlmnb knows of one session."""
 
@@ -167,4 +214,5 @@ class SessionState(Model):
     lifecycle: Lifecycle = Field(default_factory=Lifecycle)
     cells: CellsSummary | None = None
     trajectory: Trajectory | None = None
+    migrated: Migrated | None = None
     appended: Count = 0

@@ -35,7 +35,7 @@ from rlmnb.files import (
 from rlmnb.format import times
 from rlmnb.format.version import PACKAGE
 from rlmnb.ids import Digest
-from rlmnb.store import index_file, sessions, sweep
+from rlmnb.store import index_file, lease, sessions, sweep
 from rlmnb.store.layout import ARCHIVE, Place, archive_of, session_place
 from rlmnb.store.objects import Objects
 
@@ -43,6 +43,8 @@ _MANIFEST = "manifest.json"
 _FORMAT = 1
 _FILES, _OBJECTS = "session/", "objects/"
 _UNFINISHED = ".restore-"
+# What migrations write a session into before it appears, and put it aside in when it goes.
+MIGRATING = ".migrate-"
 _LOCK_SECONDS = 5.0
 # A zip can say that a few bytes unpack to petabytes; no session comes near this.
 _LARGEST = 64 * 1024**3
@@ -69,6 +71,7 @@ class Archived:
 def put_away(place: Place) -> Archived:
     """Move a session into the archive. It is removed only once the zip is known to be whole."""
     refuse_link(place.directory)
+    lease.refuse(place)
     path = archive_of(place.session_id, os.path.dirname(place.directory))
     refuse_link(os.path.dirname(path))
     make_directory(os.path.dirname(path))
@@ -107,7 +110,7 @@ def _pack(place: Place, file: Any) -> dict[str, Any]:
 
         for path in sweep.files_below(place.directory):
             name = os.path.relpath(path, place.directory).replace(os.sep, "/")
-            if path != place.lock and not name.endswith(".tmp"):
+            if path not in (place.lock, place.lease) and not name.endswith(".tmp"):
                 add(_FILES + name, read_bytes(path))
         for name in sorted(sweep.references([place])[place.session_id]):
             if name in objects:
@@ -311,14 +314,16 @@ def drop(root: str, session_id: str) -> int:
 
 
 def unfinished(root: str) -> list[str]:
-    """Return what restores that died have left; their archives are untouched."""
+    """Return what restores and migrations that died have left; what they began with is whole."""
     try:
         names = sorted(os.listdir(root))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for name in names:
-        pid = name.removeprefix(_UNFINISHED).split("-")[0]
-        if name.startswith(_UNFINISHED) and not (pid.isdecimal() and sessions.is_alive(int(pid))):
+        pid = name.removeprefix(_UNFINISHED).removeprefix(MIGRATING).split("-")[0]
+        if name.startswith((_UNFINISHED, MIGRATING)) and not (
+            pid.isdecimal() and sessions.is_alive(int(pid))
+        ):
             found.append(os.path.join(root, name))
     return found

@@ -200,11 +200,10 @@ def begin(
         seq = _last_seq(lock.descriptor)
         if seq >= 0:
             return seq
-        data = _line(start, first())
-        for seq, entry in enumerate(following, start=start + 1):
-            data += _line(seq, entry)
+        lines = [_line(start, first())]
+        lines += [_line(seq, entry) for seq, entry in enumerate(following, start=start + 1)]
         try:
-            append_durably(lock.descriptor, data)
+            append_durably(lock.descriptor, b"".join(lines))
         except OSError as error:
             raise storage_error(error, "write the journal", place.journal) from error
     return start + len(following)
