@@ -370,6 +370,14 @@ class Session:
         entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
 
+    def retell(self, cell_id: str, text: str) -> None:
+        """Give a markdown cell another text, unless somebody has edited it since it was read."""
+        cell = self._raw_cell(cell_id)
+        if cell.get("cell_type") != "markdown":
+            raise InvalidCellError(f"{cell_id} is no markdown cell; its source is its owner's")
+        of = [digest.source_hash("".join(cell["source"])), digest.output_hash([])]
+        self._write({"op": "update", "cell_id": cell_id, "text": portable(text), "of": of})
+
     def invalidate(self, selector: str | int, reason: str, **evidence: Any) -> list[CellId]:
         """Mark finished cells as no longer valid and return them; their outputs stay.
 
@@ -401,6 +409,13 @@ class Session:
             entries.append({"op": "update", "cell_id": cell.cell_id, **change})
         if entries:
             self._write(*entries)
+
+    def tag(self, cell_id: str, tag: str) -> None:
+        """Give a cell one of Jupyter's tags; saying it twice changes nothing."""
+        cell = self.cell(cell_id)
+        if not tag or "," in tag:
+            raise InvalidCellError(f"a tag is a text without commas, found {tag!r}")
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": {}, "tag": tag})
 
     def drop_calls(self, places: Mapping[str, Sequence[int]]) -> None:
         """Forget kept model calls: of each cell those at these places of its list."""

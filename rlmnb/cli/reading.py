@@ -6,15 +6,18 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
-from rlmnb.store.layout import Place, sessions_root
-from rlmnb.views import Cell, text_of
+from rlmnb.store.layout import sessions_root
+from rlmnb.views import Cell, text_of, whole_output
+
+if TYPE_CHECKING:
+    from rlmnb.format.record import CellRecord
 
 _STORY = ("markdown", "raw")
 # In a terminal, as many cells of a chain as a person reads.
@@ -49,7 +52,7 @@ def list_sessions(args: Namespace) -> int:
         return _list_archived(args)
     here = project.describe(".")["project"] if args.here else None
     rows = [
-        _session_row(place, state)
+        sessions.described(place, state)
         for place, state in sessions.newest_first(sessions.all_places(sessions_root()))
         if (not args.active or sessions.is_active(state))
         and (here is None or sessions.section(state).get("project") == here)
@@ -87,7 +90,7 @@ def _list_archived(args: Namespace) -> int:
     here = project.describe(".")["project"] if args.here else None
     rows = [
         {
-            **_about(each.session_id, sessions.section(each.manifest)),
+            **sessions.about(each.session_id, sessions.section(each.manifest)),
             "archived_at": each.manifest.get("archived_at"),
             "cells": each.manifest.get("cells"),
             "files": each.manifest.get("files"),
@@ -139,25 +142,6 @@ def shortened(ids: list[str]) -> dict[str, str]:
 
 def _project_directory(path: str | None) -> str:
     return (path or "-").removesuffix("/.git")
-
-
-def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **_about(place.session_id, sessions.section(state)),
-        "active": sessions.is_active(state),
-        "path": place.notebook,
-    }
-
-
-def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
-    texts = {key: session.get(key) for key in keys}
-    return {
-        "id": session_id,
-        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
-        "tags": session.get("tags"),
-        "parent_session_id": session.get("parent_session_id"),
-    }
 
 
 def show(args: Namespace) -> int:
@@ -298,7 +282,7 @@ def show_cell(args: Namespace) -> int:
     session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
-        sys.stdout.buffer.write(full_output(session, cell))
+        sys.stdout.buffer.write(whole_output(cell, session.objects.get))
         sys.stdout.flush()
         return 0
     try:
@@ -327,6 +311,7 @@ def show_cell(args: Namespace) -> int:
     text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
         text.say(f"  because {cause}")
+    _say_why(record)
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
         text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
@@ -341,15 +326,18 @@ def show_cell(args: Namespace) -> int:
     return 0
 
 
-def full_output(session: Session, cell: Cell) -> bytes:
-    """Return all the text a cell printed, with what was too long for the notebook in its place."""
-    record = cell.record
-    kept = {item.output: item.object for item in record.output.objects} if record else {}
-    parts = [
-        session.objects.get(kept[number]) if number in kept else text_of([output]).encode()
-        for number, output in enumerate(cell.outputs)
-    ]
-    return b"".join(parts)
+def _say_why(record: CellRecord | None) -> None:
+    """Show what a cell was for, where its agent has told."""
+    if record is None:
+        return
+    trace = record.trace
+    for label, told in (
+        ("goal", trace.goal),
+        ("decision", trace.decision),
+        ("why", trace.rationale),
+    ):
+        if told:
+            text.labelled(label, told, 9)
 
 
 def show_chain(args: Namespace) -> int:

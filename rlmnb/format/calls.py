@@ -62,7 +62,7 @@ class Call(Model):
     current: bool = True
     at: Timestamp | None = None
     depth: Count = 0
-    role: Literal["map", "reduce", "verify", "recursive"] | None = None
+    role: Literal["map", "reduce", "verify", "recursive", "decide"] | None = None
     item: Count | None = None
     of: Count | None = None
 

@@ -16,10 +16,13 @@ _HOMES = {
     "llm_query": "rlmnb.models.calling",
     "llm_query_batched": "rlmnb.models.calling",
     "map_reduce": "rlmnb.models.reducing",
+    "memory_query": "rlmnb.models.remembering",
+    "outline": "rlmnb.models.contexts",
     "peek": "rlmnb.models.reading",
     "read_file": "rlmnb.models.reading",
     "rlm_query": "rlmnb.models.recursing",
     "search": "rlmnb.models.reading",
+    "split_context": "rlmnb.models.contexts",
     "summarize": "rlmnb.models.reducing",
     "verify": "rlmnb.models.verifying",
 }

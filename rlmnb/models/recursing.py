@@ -7,11 +7,12 @@ allows (1 to 3) a question is one plain call.
 What happens between is the loop's: `plug(loop)` sets it for this process. A loop is called with the
 prompt, the context, and the model, at the depth it is to work at (`current.depth`), and returns the
 answer as a text. It asks through `llm_query` and `rlm_query` like any cell, so that its calls are
-kept and counted. Where none is plugged in, every level is a plain call.
+kept and counted. Unless another is plugged in, it is that of `rlmnb.models.nested`.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Protocol
 
 from rlmnb.errors import BudgetError
@@ -28,7 +29,13 @@ class Loop(Protocol):
         """Return the answer to a question over a context."""
 
 
-_plugged: list[Loop] = []
+def _nested(prompt: str, context: Any, *, model: str | None, system: str | None) -> str:
+    # By its name: the loop itself asks recursive questions.
+    loop: Loop = importlib.import_module("rlmnb.models.nested").loop
+    return loop(prompt, context, model=model, system=system)
+
+
+_plugged: list[Loop] = [_nested]
 
 
 def plug(loop: Loop | None) -> None:

@@ -56,6 +56,11 @@ class ThroughLlm:
         )
 
 
+def names() -> list[str]:
+    """Return the names of all models that the library and its plugins reach."""
+    return sorted(model.model_id for model in _library().get_models())
+
+
 def _library() -> Any:
     try:
         import llm
