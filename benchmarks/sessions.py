@@ -12,12 +12,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 
 import rlmnb
+from benchmarks import hostile
 from benchmarks.measure import Row, at_least_faster, at_most, side_by_side, within
 from rlmnb import Session
 from rlmnb.capture.secrets import redact_text
@@ -87,6 +88,7 @@ def rows() -> Iterator[Row]:
         yield from _query_rows(directory)
         yield _objects_row(directory)
         yield _redact_row()
+        yield _hostile_row()
 
 
 def _append_rows(directory: str) -> Iterator[Row]:
@@ -201,6 +203,22 @@ def _objects_row(directory: str) -> Row:
 
     times = side_by_side(ours, files, rounds=5)
     return at_least_faster("store 10,000 small objects", "a file each, no fsync", times, 2)
+
+
+def _hostile_row() -> Row:
+    """Compare the text that takes longest to redact with a quarter of it: linear is four times."""
+    size = 1 << 19
+    pairs = zip(hostile.texts(size), hostile.texts(size // 4), strict=True)
+    worst = (0.0, 1.0)
+    for long, short in pairs:
+        times = side_by_side(_redacting(long), _redacting(short), rounds=3)
+        if times[1] > 1 and times[0] / times[1] > worst[0] / worst[1]:
+            worst = times
+    return at_most("redact 512 KB of hostile text", "a quarter of it", worst, 8)
+
+
+def _redacting(text: str) -> Callable[[], str]:
+    return lambda: redact_text(text)
 
 
 def _redact_row() -> Row:

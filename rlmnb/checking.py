@@ -15,7 +15,7 @@ from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
 from rlmnb.models.keeping import objects_of_calls
-from rlmnb.store import index_file, journal, notebook
+from rlmnb.store import byhand, index_file, journal, notebook
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects
 
@@ -51,6 +51,7 @@ def verify(place: Place) -> Verdict:
             f"{place.notebook}: is missing", hint=f"run: rlmnb doctor --fix {place.name}"
         )
     whole = notebook.read_whole(place.notebook)
+    byhand.lay_over(place, whole)
     counts = {"hashes": 0, "objects": 0}
     problems = [
         *_nbformat_problems(whole),

@@ -41,7 +41,7 @@ def examine_machine(root: str) -> Iterator[Ailment]:
     except RlmnbError as error:
         yield Ailment(root, error.message, advice=error.hint)
     for path in archive.unfinished(root):
-        text = "was left by a restore that did not finish; the archive still has all of it"
+        text = "was left by a restore or migration that did not finish; its origin has all of it"
         yield Ailment(path, text, lambda path=path: _sweep_away(path))  # type: ignore[misc]
     objects = Objects(os.path.join(root, "objects"))
     try:

@@ -47,6 +47,12 @@ class StatusError(RlmnbError, ValueError):
     """A move between two statuses that the status machine does not know."""
 
 
+class ChangedSinceError(RlmnbError):
+    """Something that was to be undone or replaced has been changed by others since."""
+
+    exit_code = 1
+
+
 class SchemaError(RlmnbError):
     """A record or session state that this version cannot read."""
 

@@ -276,6 +276,15 @@ def remove_tree(path: str) -> None:
         raise storage_error(error, "remove", path) from error
 
 
+def remove_if_empty(path: str) -> bool:
+    """Remove a directory that has nothing in it; any other stays."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
 def rename(old: str, new: str) -> None:
     """Move a file or directory aside."""
     os.replace(old, new)

@@ -16,7 +16,7 @@ from rlmnb.graph.changes import Finding, arrivals, changes_between
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.index import Index, extend, link
 from rlmnb.jsontext import loads
-from rlmnb.store import index_file, journal, notebook
+from rlmnb.store import byhand, index_file, journal, notebook
 from rlmnb.store.fold import Folded, fold
 from rlmnb.store.layout import Place
 
@@ -61,6 +61,8 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
     if folded is not None and folded.why_not and not os.path.lexists(place.notebook):
         raise NotebookError(folded.why_not, hint=f"run: rlmnb doctor --fix {place.name}")
     old = index_file.load(place)
+    if old is not None and old["notebook"].get("by_hand") != byhand.version(place):
+        return _read_anew(place, old, folded, keep=keep)
     status = os.lstat(place.notebook)
     if old is not None and index_file.matches(old, place, status):
         return Reading(old, folded=folded)
@@ -72,15 +74,20 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
                 index_file.settle(place)
             return Reading(old, folded=folded)
     grown = _extended(place, old, data, status) if old is not None else None
-    if grown is not None:
-        index, findings = grown
-        whole = None
-    else:
-        index, whole = _rebuilt(place, old)
-        findings = changes_between(old, index)
+    if grown is None:
+        return _read_anew(place, old, folded, keep=keep)
+    index, findings = grown
     if keep:
         index_file.save(place, index)
-    return Reading(index, tuple(findings), folded, whole)
+    return Reading(index, tuple(findings), folded)
+
+
+def _read_anew(place: Place, old: Index | None, folded: Folded | None, *, keep: bool) -> Reading:
+    """Parse the notebook whole."""
+    index, whole = _rebuilt(place, old)
+    if keep:
+        index_file.save(place, index)
+    return Reading(index, tuple(changes_between(old, index)), folded, whole)
 
 
 def _read(place: Place) -> tuple[bytes, os.stat_result]:
@@ -95,12 +102,14 @@ def rebuild(place: Place) -> Index:
 
 def _rebuilt(place: Place, old: Index | None) -> tuple[Index, dict[str, Any]]:
     """Make the index anew; an old one only spares parsing known source."""
+    by_hand = byhand.version(place)
     data, status, whole = notebook.read_version(place.notebook)
+    byhand.lay_over(place, whole)
     known = {entry["source_hash"]: entry for entry in old["cells"].values()} if old else None
     facts = [facts_of(cell, number, known) for number, cell in enumerate(whole["cells"])]
     tail = notebook.tail_of(data)
     end = tail.cells_end if tail is not None and not tail.empty else None
-    return stored(link(facts, _about(place, whole["metadata"], data, status, end))), whole
+    return stored(link(facts, _about(place, whole["metadata"], data, status, end, by_hand))), whole
 
 
 def _about(
@@ -109,6 +118,7 @@ def _about(
     data: bytes,
     status: os.stat_result,
     cells_end: int | None,
+    by_hand: list[int] | None,
 ) -> dict[str, Any]:
     prefix = hashlib.sha256(data[:cells_end]) if cells_end else None
     return {
@@ -117,6 +127,7 @@ def _about(
         "notebook": {
             "digest": index_file.digest_from(data),
             **index_file.describe(status),
+            "by_hand": by_hand,
             "cells_end": cells_end,
             "cells_digest": f"sha256:{prefix.hexdigest()}" if prefix else None,
         },
@@ -146,7 +157,7 @@ def _extended(
     if not all(isinstance(cell, dict) for cell in added):
         raise NotebookError(f"{place.notebook}: its cells are not a list of objects")
     facts = [facts_of(cell, number) for number, cell in enumerate(added, len(old["cells"]))]
-    about = _about(place, tail.metadata, data, status, tail.cells_end)
+    about = _about(place, tail.metadata, data, status, tail.cells_end, byhand.version(place))
     grown = extend(old, facts, about)
     if grown is None:
         return None

@@ -23,7 +23,7 @@ from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
 from rlmnb.selecting import one_cell, select
 from rlmnb.store import append as appending
-from rlmnb.store import index_file, journal, notebook, sessions, working
+from rlmnb.store import byhand, index_file, journal, notebook, sessions, working
 from rlmnb.store.fold import fold
 from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
@@ -134,6 +134,11 @@ class Session:
                 now[path] = str(today)
         return freshness.find_stale(self._index, now)
 
+    def judge(self, stale: Mapping[str, Sequence[str]]) -> None:
+        """Take over, until the next refresh, what somebody with a better look says is stale."""
+        self.__dict__["stale"] = stale
+        self.__dict__.pop("_cells", None)
+
     @cached_property
     def _cells(self) -> Cells:
         return Cells([self._cell(cell_id) for cell_id in self._index["cells"]])
@@ -177,9 +182,11 @@ class Session:
         if self._loaded is None:
             _, status, whole = notebook.read_version(self._place.notebook)
             seen = {key: self._index["notebook"][key] for key in index_file.describe(status)}
-            if seen != index_file.describe(status):
+            by_hand = self._index["notebook"].get("by_hand")
+            if seen != index_file.describe(status) or by_hand != byhand.version(self._place):
                 self._read()
                 whole = notebook.read_whole(self._place.notebook)
+            byhand.lay_over(self._place, whole)
             self._loaded = whole
         return self._loaded
 
@@ -271,6 +278,19 @@ class Session:
                         "last_access": at,
                     }
         return found
+
+    def changes_seen(self) -> dict[str, Any]:
+        """Return the files that make cells stale and that a client saw change, and when.
+
+        What is stale is found by hashing; this adds what was told while the agent was at work.
+        """
+        told = sessions.section(sessions.section(self.stored_state(), "context"), "changed_files")
+        causes = [cause for each in self.stale.values() for cause in each]
+        return {
+            path: change
+            for path, change in told.items()
+            if isinstance(change, dict) and any(cause.startswith(f"{path} ") for cause in causes)
+        }
 
     def _tool_outputs(self) -> list[dict[str, Any]]:
         return [

@@ -1,9 +1,8 @@
 """What models have used, from a transcript: each message once, however often it is there."""
 
+from rlmnb.capture.history import LONGEST_REASON
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
-
-_LONGEST_REASON = 1000
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +26,25 @@ def usage_since(
     found: dict[str, dict[str, int]] = {}
     reasons: dict[str, str] = {}
     said = ""
+    since = progress.text("since") or ""
     try:
         reader = Reader(path, bookmarks.get(path))
     except (OSError, RlmnbError):
         return {}, {}  # gone, or no file of the kind that a transcript is
     with reader:
         for record in reader:
-            _count(record, counted, found)
+            _count(record, counted, {} if _repeated(record, since) else found)
             said = _listen(record, said, reasons)
             if deadline is not None and deadline():
                 break
         bookmarks[path] = reader.bookmark
     return found, reasons
+
+
+def _repeated(record: "dict[str, Any]", since: str) -> bool:
+    """Tell whether a fork only repeats a message of its parent's, where it was counted."""
+    at = record.get("timestamp")
+    return bool(since) and isinstance(at, str) and at < since
 
 
 def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> str:
@@ -54,7 +60,7 @@ def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> s
             if record.get("type") == "assistant":
                 said = block["text"]
         elif block.get("type") == "tool_use" and isinstance(block.get("id"), str) and said:
-            reasons[block["id"]] = said[:_LONGEST_REASON]
+            reasons[block["id"]] = said[:LONGEST_REASON]
     return said
 
 

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from rlmnb.cli import text
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.errors import CellNotFoundError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
@@ -30,7 +30,7 @@ _ENDINGS = {
 
 def show_graph(args: Namespace) -> int:
     """Draw what the cells of a session need from one another."""
-    session = opened(args)
+    session = judged(opened(args))
     picture = draw(
         session.index,
         session.stale,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rlmnb.cli import differences, text
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.comparing.compare import CellDifference, Comparison, compare
 from rlmnb.comparing.sides import side_of
 from rlmnb.errors import CellNotFoundError, RlmnbError, SessionNotFoundError
@@ -25,7 +25,7 @@ _SHOWN = 10
 def diff(args: Namespace) -> int:
     """Show what two sessions have not in common; 1 if there is anything."""
     a, b = _both(args)
-    comparison = compare(*(replace(side_of(each), name=_name(each)) for each in (a, b)))
+    comparison = compare(*(replace(side_of(judged(each)), name=_name(each)) for each in (a, b)))
     if args.cell is not None:
         comparison = replace(comparison, cells=_only(comparison, a, b, args.cell))
         differs = any(each.kind != "same" for each in comparison.cells)

@@ -173,7 +173,9 @@ def prune(args: Namespace) -> int:
     objects, variables = Objects(store), Variables(store)
     began = time.time()
     unused = sweep.unused_objects(kept, objects)
-    state = sweep.unused_state([place.notebook for place in kept], variables)
+    state = sweep.unused_state(
+        [path for place in kept for path in (place.notebook, place.by_hand)], variables
+    )
     freed = sum(unused.values()) + sum(state.values())
     if args.yes:
         for place in old:

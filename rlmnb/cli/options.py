@@ -66,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_run(commands)
     add_model(commands)
     _add_hooks(commands)
+    _add_telling(commands)
     _add_seeing(commands)
     _add_judging(commands)
     _add_keeping(commands)
@@ -192,6 +193,12 @@ def _add_writing(commands: _Commands) -> None:
     )
     _session(parser)
     parser.add_argument("--title", help="the new title; empty removes it")
+    parser.add_argument("--goal", metavar="TEXT", help="what it was begun for, in other words")
+    parser.add_argument(
+        "--activation",
+        choices=("complexity", "always", "never", "on", "off"),
+        help="recursive work: by the prompt's complexity, always, never; on and off are by hand",
+    )
     parser.add_argument("--tag", action="append", default=[], help="add a tag")
     parser.add_argument("--untag", action="append", default=[], help="remove a tag")
     parser.add_argument(
@@ -369,6 +376,7 @@ def _add_hooks(commands: _Commands) -> None:
     parser.add_argument("agent", choices=("claude",), help="whose transcripts they are")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="transcripts")
     parser.add_argument("--all", action="store_true", help="every one that Claude Code has kept")
+    _add_migrate(commands)
     parser = commands.add(
         "statusline",
         "hooking:statusline",
@@ -378,6 +386,84 @@ def _add_hooks(commands: _Commands) -> None:
         '"rlmnb statusline"}',
     )
     _session(parser)
+
+
+def _add_migrate(commands: _Commands) -> None:
+    parser = commands.add(
+        "migrate",
+        "migrating:migrate",
+        "turn the state of earlier RLM tools into sessions, and take that back",
+        "rlmnb migrate                      # what would become of ~/.claude/rlm-*\n"
+        "  rlmnb migrate --execute            # do it; the old files stay as they are\n"
+        "  rlmnb migrate --rollback 2716cb5d  # take one back; without an id, all\n"
+        "  rlmnb migrate --dual-write DIR     # the other way: the old shapes",
+    )
+    parser.add_argument(
+        "old_root",
+        nargs="?",
+        metavar="ROOT",
+        help="the directory with rlm-state, rlm-frames, ...; ~/.claude unless said",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--dry-run", action="store_true", help="only say what would be done; the default"
+    )
+    what.add_argument("--execute", action="store_true", help="do it")
+    what.add_argument(
+        "--rollback",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="remove exactly what was made, unless somebody has changed it since",
+    )
+    what.add_argument(
+        "--dual-write",
+        metavar="DIR",
+        help="write a session in the old shapes below DIR, for tools that still read those",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="roll back what was changed too, a copy goes to the archive; migrate again what was "
+        "removed; replace files in DIR that others wrote",
+    )
+    parser.add_argument("--session", metavar="SESSION", help=f"with --dual-write: {_SESSION}")
+    parser.add_argument(
+        "--links",
+        metavar="ROOT",
+        help="with --dual-write: let the old paths below ROOT lead there, where nothing is yet",
+    )
+
+
+def _add_telling(commands: _Commands) -> None:
+    parser = commands.add(
+        "complexity",
+        "telling:complexity",
+        "say how much a prompt asks for, by rules alone, and why",
+        "rlmnb complexity 'why do all workers stop? compare a.py with b.py'",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - is stdin")
+    parser = commands.add(
+        "blame",
+        "telling:blame",
+        "say which cell, in which session and for which goal, wrote a file or a line of it",
+        "rlmnb blame auth.py:12\n  rlmnb blame auth.py --json",
+    )
+    parser.add_argument("place", metavar="FILE[:LINE]", help="a file, and a line of it from 1")
+    parser.add_argument("--all", action="store_true", help="sessions of other projects too")
+    parser = commands.add(
+        "export",
+        "telling:export",
+        "write a session's traces, decisions or events as lines of JSON",
+        "rlmnb export decisions demo --output decisions.jsonl",
+    )
+    parser.add_argument(
+        "kind",
+        choices=("traces", "decisions", "events"),
+        help="why each cell was made; only those that decide something; all that happened",
+    )
+    _session(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
 
 
 def _add_seeing(commands: _Commands) -> None:
@@ -463,6 +549,19 @@ def _add_keeping(commands: _Commands) -> None:
         action="store_true",
         help="start a kernel, run a cell in it, and say how it went",
     )
+    parser = add(
+        "scrub",
+        "scrubbing:scrub",
+        "find secrets in what was written before, and with --yes take them out",
+        "rlmnb scrub demo\n  rlmnb scrub --all --yes\n"
+        "\nexit code 1: something was found and left as it is",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument("--all", action="store_true", help="every session, archived ones too")
+    parser.add_argument(
+        "--entropy", action="store_true", help="what only looks random too; takes some ids with it"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

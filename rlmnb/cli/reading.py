@@ -34,6 +34,18 @@ def opened(args: Namespace) -> Session:
     return session
 
 
+def judged(session: Session) -> Session:
+    """Return a session that says of its cells what a replay would, where any of them was run.
+
+    One that was only recorded is judged by its index alone, which takes no parsing.
+    """
+    if session.index.get("traced"):
+        from rlmnb.replay.cells import stale_cells
+
+        session.judge(stale_cells(session))
+    return session
+
+
 def list_sessions(args: Namespace) -> int:
     """List sessions, the one updated last first."""
     if args.archived:
@@ -153,7 +165,7 @@ def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
 
 def show(args: Namespace) -> int:
     """Show one session: what it is, and how its cells stand."""
-    session = opened(args)
+    session = judged(opened(args))
     state = session.view()
     if args.json:
         text.print_json(state)
@@ -165,10 +177,14 @@ def show(args: Namespace) -> int:
         "notebook": session.path,
         "project": _project_directory(about["project"]),
         "branch": about["branch"],
+        "goal": text.first_line(about["original_goal"]),
+        "now at": text.first_line(about["goal"] if about["goal"] != about["title"] else None),
+        "about": ", ".join(about["keywords"]),
+        "recursion": _activation_line(state["activation"]),
         "begun": text.ago(about["created_at"]),
         "updated": text.ago(about["updated_at"]),
         "ended": text.ago(about["ended_at"]) if about["ended_at"] else None,
-        "forked from": (about["forked_from"] or {}).get("session_id"),
+        "forked from": _origin(about),
         "tags": ", ".join(about["tags"]),
         "transcript": session.transcript_path,
         "at hand": ", ".join(state["context"]["working_memory"]),
@@ -184,6 +200,25 @@ def show(args: Namespace) -> int:
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
     return 0
+
+
+def _origin(about: Mapping[str, Any]) -> str | None:
+    origin = about["forked_from"] or {}
+    if not origin:
+        return about["parent_session_id"] and str(about["parent_session_id"])
+    cell = origin.get("cell_id")
+    return f"{origin['session_id']}{f' after {cell}' if cell else ''}"
+
+
+def _activation_line(activation: Mapping[str, Any]) -> str | None:
+    """Say whether recursive work is on for the last prompt, and why."""
+    if activation["complexity_score"] is None and not activation["activation_reason"]:
+        return None
+    word = "on" if activation["rlm_active"] else "off"
+    score = activation["complexity_score"]
+    shown = f", complexity {score:.2f}" if score is not None else ""
+    reason = activation["activation_reason"]
+    return f"{word} ({activation['activation_mode']}{shown})" + (f": {reason}" if reason else "")
 
 
 def _cost_line(budget: dict[str, Any]) -> str | None:
@@ -218,7 +253,7 @@ def _cells_line(session: Session) -> str:
 
 def list_cells(args: Namespace) -> int:
     """List cells, all or those that match."""
-    session = opened(args)
+    session = judged(opened(args))
     selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
     found = session.select(selector) if selector else session.cells
     found = found(type=args.type, status=args.status, file=args.file)
@@ -232,6 +267,8 @@ def list_cells(args: Namespace) -> int:
     if args.status == "stale":
         for cell in found:
             text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
+        for path, change in session.changes_seen().items():
+            text.note(f"{path}: seen to change {text.ago(change.get('at'))}")
     return 0
 
 
@@ -261,7 +298,7 @@ def shown_status(cell: Cell) -> str:
 
 def show_cell(args: Namespace) -> int:
     """Show one cell: its source, outputs, edges and record."""
-    session = opened(args)
+    session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
         sys.stdout.buffer.write(whole_output(cell, session.objects.get))
@@ -438,7 +475,7 @@ def touches(cell: Cell, path: str) -> bool:
 
 def show_stats(args: Namespace) -> int:
     """Count cells by type, operation and status, and sum up time and tokens."""
-    session = opened(args)
+    session = judged(opened(args))
     entries = [cell.entry for cell in session.cells]
     stats = {
         "session_id": session.id,

@@ -32,13 +32,22 @@ def status(args: Namespace) -> int:
     fresh = [cell.cell_id for cell in code_cells(session) if cell.cell_id not in stale]
     if args.json:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
-        text.print_json({"fresh": fresh, "stale": causes})
+        seen = session.changes_seen()
+        text.print_json({"fresh": fresh, "stale": causes, "changed_files": seen})
         return 0
     _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
+    tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if stale:
         text.note(f"bring them up to date: rlmnb replay {session.place.name}")
     return 0
+
+
+def tell_changes(session: Session) -> None:
+    """Say which files were seen to change while the agent was at work, and when."""
+    for path, change in session.changes_seen().items():
+        event = {"add": "was made", "unlink": "was removed"}.get(str(change.get("event")))
+        text.say(f"{path} {event or 'changed'} {text.ago(change.get('at'))}, seen by the client")
 
 
 def _tell_stale(session: Session, stale: list[Planned]) -> None:

@@ -64,12 +64,20 @@ class ContextSnapshot(Model):
     token_budget: Count = 8000
 
 
+class CommitLink(Model):
+    """Where the repository stood when a cell had changed files."""
+
+    head: str | None = None
+    branch: str | None = None
+
+
 class CellInput(Model):
     """Where the cell came from, and the call it stands for."""
 
     source: str | None = None
     operation: str | None = None
     args: Any = None
+    cwd: str | None = Field(default=None, description="where it ran, if not where the session is")
     context_snapshot: ContextSnapshot | None = None
 
 
@@ -179,6 +187,7 @@ class CellRecord(Model):
     trace: Trace = Field(default_factory=Trace)
     metadata: CellMetadata = Field(default_factory=CellMetadata)
     tool_use_id: str | None = None
+    commit: CommitLink | None = None
     parent_id: CellIdText | None = None
     branched_from: CellIdText | None = None
     evidence: list[CellIdText] = Field(default_factory=list)

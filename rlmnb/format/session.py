@@ -12,6 +12,7 @@ from rlmnb.format.base import (
     HashText,
     Model,
     SessionIdText,
+    Share,
     Timestamp,
 )
 from rlmnb.format.version import PACKAGE
@@ -36,6 +37,17 @@ class SessionSection(Model):
     branch: str | None = None
     head_commit: str | None = None
     title: str | None = None
+    title_from: Literal["person", "client", "prompt"] | None = Field(
+        default=None, description="who gave the title; a person's is shown in the client too"
+    )
+    original_goal: str | None = Field(
+        default=None, description="the first prompt, unless a person has put it in other words"
+    )
+    goal: str | None = Field(default=None, description="what the turn is for")
+    prompt_id: str | None = Field(default=None, description="the client's name of the last prompt")
+    keywords: list[str] = Field(
+        default_factory=list, description="what prompts say most often, the most frequent first"
+    )
     tags: list[str] = Field(default_factory=list)
     parent_session_id: SessionIdText | None = None
     forked_from: ForkPoint | None = None
@@ -55,7 +67,7 @@ class Activation(Model):
     rlm_active: bool = False
     activation_mode: Literal["complexity", "manual", "always", "never"] = "complexity"
     activation_reason: str | None = None
-    complexity_score: float | None = None
+    complexity_score: Share | None = None
     current_depth: Count = 0
     max_depth: int = Field(default=2, ge=1, le=3)
 
@@ -80,10 +92,21 @@ class ToolOutputPreview(Model):
     cell_id: CellIdText
 
 
+class FileChange(Model):
+    """A file that the agent had read or written and that changed while it was watched."""
+
+    at: Timestamp
+    event: str = "change"
+    hash: HashText | None = None
+
+
 class Context(Model):
     """What the agent had in hand. Files and tool outputs are computed from the cells."""
 
     files: dict[str, ContextFile] = Field(default_factory=dict)
+    changed_files: dict[str, FileChange] = Field(
+        default_factory=dict, description="told by the client; what is stale is found by hashing"
+    )
     tool_outputs: list[ToolOutputPreview] = Field(default_factory=list, max_length=100)
     working_memory: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -149,6 +172,7 @@ class Lifecycle(Model):
         "running"
     )
     pid: Count | None = None
+    cwd: str | None = Field(default=None, description="where the agent is, once it has moved")
 
 
 class CellsSummary(Model):
@@ -165,6 +189,20 @@ class Trajectory(Model):
     export_path: str | None = None
 
 
+class Migrated(Model):
+    """Which files of an earlier tool a session was made from, and what of them has no place."""
+
+    at: Timestamp
+    source_hash: HashText
+    legacy_ids: list[str] = Field(default_factory=list)
+    files: dict[str, HashText] = Field(default_factory=dict)
+    provenance: dict[str, str] = Field(
+        default_factory=dict, description="which file each field of the state came from"
+    )
+    unmapped: dict[str, list[str]] = Field(default_factory=dict)
+    problems: list[dict[str, str]] = Field(default_factory=list)
+
+
 class SessionState(Model):
     """Everything rlmnb knows of one session."""
 
@@ -176,4 +214,5 @@ class SessionState(Model):
     lifecycle: Lifecycle = Field(default_factory=Lifecycle)
     cells: CellsSummary | None = None
     trajectory: Trajectory | None = None
+    migrated: Migrated | None = None
     appended: Count = 0

@@ -12,6 +12,7 @@ from rlmnb.digest import derived_id
 from rlmnb.errors import SchemaError
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
+from rlmnb.format.shown import shown_hash
 from rlmnb.graph.names import names_of
 from rlmnb.ids import is_nbformat_id
 
@@ -43,6 +44,10 @@ def facts_of(cell: dict[str, Any], number: int, known: dict[str, Facts] | None =
         facts["problem"] = problem
     if record:
         facts |= _recorded(record, facts)
+        if isinstance(record.get("run"), dict):
+            facts["traced"] = True
+        if _shows_another(cell, record):
+            facts["reshown"] = True
     facts |= _named(source, source_hash, known)
     return facts
 
@@ -72,6 +77,18 @@ def _record_of(cell: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]
         return migrate(record, f"cell {cell.get('id')}"), None
     except SchemaError as error:
         return None, error.message
+
+
+def _shows_another(cell: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Tell whether a cell shows what its last known run did not: somebody else has run it.
+
+    Outputs that were only cleared away do not count, unless they may never have been saved.
+    """
+    run = _mapping(record.get("run"))
+    outputs = cell.get("outputs") or []
+    if not isinstance(run.get("shown"), str) or not (outputs or run.get("by_hand")):
+        return False
+    return bool(shown_hash(outputs) != run["shown"])
 
 
 def _text(value: object) -> str | None:

@@ -43,6 +43,8 @@ def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
         "cycles_detected": cycles,
         "cell_count": len(entries),
         "tangled": any("was" in entry for entry in entries.values()),
+        # Whether any cell was run by us, so that traces say what is stale.
+        "traced": any("traced" in entry for entry in entries.values()),
         "suspects": [node for node in nodes if is_suspect(entries[node])],
         "readers": _readers(entries.values()),
         "writers": writers.as_dict(),
@@ -93,6 +95,7 @@ def extend(
         "leaves": [each for each in old["leaves"] + nodes if each not in fed],
         "execution_order": old["execution_order"] + nodes,
         "cell_count": len(cells) + len(added),
+        "traced": bool(old.get("traced")) or any("traced" in entry for entry in added.values()),
         "suspects": old["suspects"] + [node for node in nodes if is_suspect(added[node])],
         "readers": readers,
         "writers": writers.as_dict(),

@@ -16,10 +16,26 @@ from rlmnb.graph.names import names_of
 
 ABSENT, INITIAL = "absent", "initial"
 RECORDED = "recorded:"
-_ONLY_WHEN_USED = ("$random", "$numpy.random", "$figures")
+_CHANCE = ("$random", "$numpy.random")
+_ONLY_WHEN_USED = (*_CHANCE, "$figures")
 Version = dict[str, Any]
 Run = dict[str, Any]
 FileNow = Callable[[str, Mapping[str, Any]], str]
+# The trace of a cell that ran and could not be followed.
+UNTRACKED: Run = {
+    "reads": {},
+    "writes": [],
+    "deleted": [],
+    "opaque": True,
+    "history": False,
+    "failed": False,
+    "untracked": True,
+    "files_read": {},
+    "files_written": {},
+    "listed": {},
+    "asked": {},
+    "flags": [],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,8 @@ class CodeCell:
     # The cells it names as its dependencies, each with the digest of what it shows now.
     depends: Mapping[str, str | None] = field(default_factory=dict)
     output_hash: str | None = None
+    # It shows something else than the run that is known of.
+    reshown: bool = False
     # What the agent's tool touched, of a cell that was only recorded.
     files_read: Mapping[str, Any] = field(default_factory=dict)
     files_written: Mapping[str, Any] = field(default_factory=dict)
@@ -201,10 +219,14 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append("failed when it last ran")
     if run["python"] != files.python:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
+    if cell.reshown:
+        causes.append("shows something else than when rlmnb last saw it run")
+    if run.get("by_hand") and run["history"]:
+        causes.append("looks at earlier outputs, and was run by hand")
     if cell.renew:
         causes.append(cell.renew)
     causes += files.model_causes(run)
-    causes += _read_causes(run, env)
+    causes += _read_causes(cell.cell_id, run, env)
     if "around" in run and run["around"] != env.around():
         causes.append("it can see all variables, and there are others now")
     causes += _dependency_causes(cell, run.get("depends", {}), env)
@@ -277,7 +299,7 @@ def _causes_without_run(cell: CodeCell, env: Environment, files: Files) -> list[
     return found + files.causes(cell, recorded_run(cell), env)
 
 
-def _read_causes(run: Run, env: Environment) -> list[str]:
+def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
     causes = []
     reads = dict.fromkeys(env.ambient, INITIAL) | run["reads"] if env.ambient else run["reads"]
     for name, then in reads.items():
@@ -289,10 +311,13 @@ def _read_causes(run: Run, env: Environment) -> list[str]:
             now, shown = env.group(name[1:]), name[1:]
         else:
             now, shown = env.own(name), name
-        if now == then:
-            continue
+        if now == then or (run.get("by_hand") and name in _CHANCE and name not in env.names):
+            continue  # a generator that no cell above has seeded may be anywhere
         if isinstance(now, Changing):
             causes.append(f"{shown} from {now.cell_id} changes")
+            continue
+        if (strange := _out_of_order(cell_id, shown, run, env)) is not None:
+            causes.append(strange)
             continue
         producer = env.producers.get(shown)
         if now == ABSENT:
@@ -301,7 +326,19 @@ def _read_causes(run: Run, env: Environment) -> list[str]:
             causes.append(f"{shown} is set now, by {producer}")
         else:
             causes.append(f"{shown} from {producer} changed" if producer else f"{shown} changed")
-    return causes
+    return list(dict.fromkeys(causes))
+
+
+def _out_of_order(cell_id: str, name: str, run: Run, env: Environment) -> str | None:
+    """Say how a cell that was run by hand came to read what no cell above it has left."""
+    origin = run.get("from", {}).get(name)
+    if origin == cell_id:
+        return f"{name} was left by an earlier run of this cell"
+    if origin == "":
+        return f"{name} was changed between two cells"
+    if origin is not None and origin not in env.outputs:
+        return f"{name} came from {origin}, which is not above it"
+    return None
 
 
 @dataclass
@@ -316,6 +353,8 @@ class Files:
     last_written: Mapping[str, str] = field(default_factory=dict)
     # Files that were not there before some cell made them.
     made_by: Mapping[str, str] = field(default_factory=dict)
+    # What files were before the first cell that wrote them.
+    first_before: Mapping[str, str] = field(default_factory=dict)
     # The model that is meant where none is named, if one is configured.
     model: str | None = None
 
@@ -348,10 +387,16 @@ class Files:
                 now = self.now(path, version)
                 # The notebook's own later write is part of its story, not a change from outside.
                 if now == self.last_written.get(path):
+                    if run.get("by_hand") and self._came_early(path, version["hash"]):
+                        causes.append(f"{path} came from {self.last_writers[path]}, below it")
                     continue
             if now != version["hash"]:
                 causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
         return causes
+
+    def _came_early(self, path: str, read: str) -> bool:
+        """Tell whether a file that was read by hand had what only a cell further down writes."""
+        return read == self.last_written[path] and read != self.first_before.get(path, read)
 
     def _written(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         if cell.effects:
@@ -376,7 +421,10 @@ class Files:
             if left is not None:
                 now = MISSING if left == MISSING else "file"
             elif path in self.last_written:
-                continue  # a cell further down makes it, or takes it away
+                # A cell further down makes it, or takes it away.
+                if run.get("by_hand") and path in self.made_by and then != MISSING:
+                    causes.append(f"{path} came from {self.made_by[path]}, below it")
+                continue
             else:
                 now = self.kind(path)
             if now != then:
@@ -392,6 +440,15 @@ def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, st
             writers[path] = cell.cell_id
             written[path] = version["hash"]
     return writers, written
+
+
+def first_versions(cells: Iterable[CodeCell]) -> dict[str, str]:
+    """Return what is known of each file as it was before the first cell that wrote it."""
+    found: dict[str, str] = {}
+    for cell in cells:
+        for path in cell.written if not cell.effects else ():
+            found.setdefault(path, (cell.run or {}).get("before", {}).get(path, ""))
+    return found
 
 
 def makers(cells: Iterable[CodeCell]) -> dict[str, str]:

@@ -20,16 +20,21 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from rlmnb import models
+from rlmnb.errors import RlmnbError
 from rlmnb.kernel.asked import NUMBER
+from rlmnb.kernel.byhand import ByHand
+from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
+from rlmnb.kernel.remembering import memory_of, memory_version
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
-from rlmnb.store.layout import sessions_root
+from rlmnb.kernel.whereabouts import directory_of, place_named
+from rlmnb.store.layout import Place, sessions_root
 
 if TYPE_CHECKING:
     from rlmnb.kernel.calls import Calls
@@ -44,6 +49,8 @@ class RlmnbKernel(IPythonKernel):
     implementation = "rlmnb"
     objects: str | None = None
     without_effects = False
+    # The notebook that a person has open with this kernel.
+    notebook: Place | None = None
     # How long a kernel that nobody looks after may be of no use, and whose it is.
     life: dict[str, Any] | None = None
 
@@ -59,6 +66,13 @@ class RlmnbKernel(IPythonKernel):
         # The process of whoever replays in this kernel.
         self._client = 0
         self._process = os.getpid()
+        self._by_hand: ByHand | None = None
+        self._disturbance = Disturbance()
+        if self.notebook is not None:
+            self._by_hand = ByHand(
+                self.notebook, self.session, self.log.warning, self._ignore_this_thread
+            )
+            self._note_others()
         atexit.register(self._store_now)
         # Found wherever no variable has this name, and in no list of the user's variables.
         self._effects = not self.without_effects
@@ -68,6 +82,13 @@ class RlmnbKernel(IPythonKernel):
         # Which cell runs, as whoever has it run says.
         self._about: tuple[str | None, Any] = (None, None)
         models.settle = self._begin_calls
+
+    def _note_others(self) -> None:
+        """Know that widgets and debuggers may change variables between two cells."""
+        others = (self.shell_handlers, "comm_open"), (self.shell_handlers, "comm_msg")
+        for handlers, kind in (*others, (self.control_handlers, "debug_request")):
+            if kind in handlers:
+                handlers[kind] = self._disturbance.noting(handlers[kind])
 
     @property
     def banner(self) -> str:  # type: ignore[override]
@@ -84,12 +105,15 @@ class RlmnbKernel(IPythonKernel):
         if self.life is not None:
             _thread.start_new_thread(self._look_after_itself, (self.life,))
 
-    def _look_after_itself(self, life: dict[str, Any]) -> None:
-        """End when nobody can want this kernel any more, also while a cell runs."""
+    def _ignore_this_thread(self) -> None:
         if self._tracker is not None:
             self._tracker.watch.ignore_this_thread()
+
+    def _look_after_itself(self, life: dict[str, Any]) -> None:
+        """End when nobody can want this kernel any more, also while a cell runs."""
         while True:
             time.sleep(_LIFE_SECONDS)
+            self._ignore_this_thread()  # once there is somebody who would count what it does
             idle = not self._busy and time.monotonic() - self._last_used > life["idle"]
             if idle or not os.path.exists(life["notebook"]):
                 self._store_now()
@@ -107,6 +131,9 @@ class RlmnbKernel(IPythonKernel):
             assert self.shell is not None
             root = sessions_root()
             objects = self.objects or os.path.join(root, "objects")
+            if self.notebook is not None:
+                with contextlib.suppress(RlmnbError, OSError):
+                    self.notebook.prepare()
             self._tracker = Tracker(
                 namespace=self.shell.user_ns,
                 store=StateStore(objects, load_key(root), later=True),
@@ -115,6 +142,8 @@ class RlmnbKernel(IPythonKernel):
                 hidden=Hidden(self.shell),
                 limit=_largest(),
             )
+            if self.notebook is not None and (memory := memory_of(self.notebook)):
+                self._tracker.restore([memory_version(memory)], [], {})
         return self._tracker
 
     def _begin_calls(self) -> None:
@@ -146,6 +175,7 @@ class RlmnbKernel(IPythonKernel):
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._trace = None
         if silent:
+            self._disturbance.noted = True
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
         self._about = (options.get("cell_id"), options.get("cell_meta"))
@@ -153,6 +183,8 @@ class RlmnbKernel(IPythonKernel):
             self._calls.begin(*self._about)
         self._used += 1
         self._busy = True
+        if self._by_hand is not None:
+            self._begin_by_hand(self._by_hand, code, options)
         followed = _quietly(lambda: self.tracker.before(code))
         reply: dict[str, Any] = {}
         try:
@@ -169,9 +201,27 @@ class RlmnbKernel(IPythonKernel):
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
-            self._store_soon()
+                self._disturbance.noted = True
+            if self._by_hand is None or not self._by_hand.running:
+                self._store_soon()
+            self._disturbance.rest(self.shell)
             self._last_used = time.monotonic()
             self._busy = False
+
+    def _begin_by_hand(self, by_hand: ByHand, code: str, options: dict[str, Any]) -> None:
+        parent = self.get_parent("shell") or {}  # type: ignore[no-untyped-call]
+        request = parent.get("header", {}).get("msg_id", "")
+        _quietly(
+            lambda: by_hand.begin(request, options.get("cell_id"), code, options.get("cell_meta"))
+        )
+        if self._disturbance.seen() and self._tracker is not None:
+            _quietly(self._tracker.doubt)
+
+    def _input_request(self, prompt: Any, ident: Any, parent: Any, password: bool = False) -> str:
+        value = super()._input_request(prompt, ident, parent, password)
+        if self._by_hand is not None:
+            self._by_hand.typed(str(prompt), str(value), password=password)
+        return str(value)
 
     def _store_soon(self) -> None:
         """Have variables written to the disk in a moment, together, while the next cell runs.
@@ -184,8 +234,7 @@ class RlmnbKernel(IPythonKernel):
             _thread.start_new_thread(self._store_later, ())
 
     def _store_later(self) -> None:
-        if self._tracker is not None:
-            self._tracker.watch.ignore_this_thread()
+        self._ignore_this_thread()
         time.sleep(_STORE_SECONDS)
         self._store_now()
 
@@ -196,6 +245,10 @@ class RlmnbKernel(IPythonKernel):
             # A full disk is no reason to fail: what is not there is made again.
             with contextlib.suppress(Exception):
                 self._tracker.store.flush()
+        # After the variables: a trace that names what is not there would only be in the way.
+        if own and self._by_hand is not None:
+            with contextlib.suppress(Exception):
+                self._by_hand.write()
 
     def _finish(self, *, failed: bool) -> None:
         self._trace = self.tracker.after(failed=failed)
@@ -205,9 +258,24 @@ class RlmnbKernel(IPythonKernel):
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Send the trace along with the reply."""
         metadata = super().finish_metadata(parent, metadata, reply_content)  # type: ignore[no-untyped-call]
+        if self._by_hand is not None:
+            self._end_by_hand(self._by_hand, reply_content)
         if self._trace is not None:
             metadata["rlmnb"], self._trace = self._trace, None
         return metadata
+
+    def _end_by_hand(self, by_hand: ByHand, reply: dict[str, Any]) -> None:
+        """Keep a trace, now that all the cell has shown is on its way to whoever runs it."""
+        if self._tracker is not None:
+            by_hand.disturbed(self._tracker.disturbed)
+            self._tracker.disturbed = set()
+        if not by_hand.running:
+            by_hand.apart(self._trace)
+            return
+        _quietly(lambda: by_hand.end(self._trace, reply))
+        # A person's front end has no use for it, and it can be long.
+        self._trace = None
+        self._store_soon()
 
     def allow_effects(self, *, allowed: bool) -> None:
         """Let cells call tools that change things, or not."""
@@ -280,12 +348,23 @@ def _cap(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1024**2, megabytes * 1024**2))
 
 
+def _settle(place: Place | None) -> None:
+    """Serve the notebook that a person has open: where its cells run, with what they stored."""
+    if place is None:
+        return
+    RlmnbKernel.notebook, RlmnbKernel.objects = place, place.objects
+    if (directory := directory_of(place)) is not None:
+        os.chdir(directory)
+
+
 def main() -> None:
     """Start the kernel. What only it needs to know is not for the user's programs to see."""
     if memory := os.environ.pop("RLMNB_MEMORY", None):
         _cap(int(memory))
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
     RlmnbKernel.without_effects = bool(os.environ.pop("RLMNB_NO_EFFECTS", None))
+    if RlmnbKernel.objects is None:
+        _settle(place_named(os.environ.get("JPY_SESSION_NAME")))
     if life := os.environ.pop("RLMNB_LIFE", None):
         RlmnbKernel.life = json.loads(life)
     if os.environ.pop("RLMNB_HASH_SEED", None):

@@ -22,6 +22,7 @@ from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.restoring import Restoring
+from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.state import StateStore
 from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
 
@@ -96,6 +97,11 @@ class Tracker:
         self._sources: set[str] = set()
         # Libraries whose import has changed hidden state, and which: they do so only once.
         self._changed_by_import: dict[str, set[str]] = {}
+        # Variables that may have changed while no cell ran, and those that were found to have.
+        self._doubted: set[str] = set()
+        self.disturbed: set[str] = set()
+        # The version of its source that each local module was made of.
+        self._made_of: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def tracked(self) -> dict[str, int]:
         """Return the user's own variables, each with the identity of its value."""
@@ -123,6 +129,9 @@ class Tracker:
         """Look at what a cell may touch, and start listening for files."""
         names = self._names(source)
         reads, opaque = self.closure(names)
+        if self._doubted:
+            self._look_again(reads, opaque=opaque)
+            reads, opaque = self.closure(names)
         self._look = _Look(
             reads=reads,
             opaque=opaque,
@@ -145,6 +154,24 @@ class Tracker:
         if names is None:
             return frozenset(), False
         return follow(names, self.groups.refs_of)
+
+    def doubt(self) -> None:
+        """Know that variables may have changed while no cell ran: a thread, a widget, a debugger.
+
+        They are looked at again when a cell is about to read them.
+        """
+        self._now = self._hidden_now = None
+        self._doubted = set(self.tracked())
+
+    def _look_again(self, reads: frozenset[str], *, opaque: bool) -> None:
+        now = set(self.tracked())
+        names = now if opaque else now & reads
+        names |= {name for name in now if name not in self.groups.known}
+        for name in self.groups.known.keys() - now:
+            self.groups.forget(name)
+        changed = self.groups.refresh(names & self._doubted, frozenset())
+        self._doubted -= names
+        self.disturbed = {name for group in changed for name in group.names}
 
     # after
 
@@ -183,6 +210,11 @@ class Tracker:
                         self._changed_by_import.setdefault(module, set()).add(name)
                 if name in CHANCE:
                     reads[name] = was
+            elif name in CHANCE and was != INITIAL and may_seed(look.reads, look.code, self._value):
+                # Setting a generator to where it was is still setting it; if the cell did not, then
+                # it leaves what it found.
+                reads[name] = was
+                writes.append(self._hidden_version(name, was, hidden_values[name]))
         self._note_named(look)
         self._note_modules(look)
         self._note_imports()
@@ -204,6 +236,7 @@ class Tracker:
             "opaque": look.opaque,
             "history": self._reads_history(look),
             "failed": failed,
+            **({"around": sorted(look.bindings)} if look.opaque else {}),
             **self.watch.report(),
         }
 
@@ -303,6 +336,12 @@ class Tracker:
     def _with_mates(self, names: set[str]) -> set[str]:
         known = self.groups.known
         return {mate for name in names if name in known for mate in known[name].names}
+
+    def _value(self, name: str) -> Any:
+        """Return what a name, or the pseudo-variable of a local module, stands for."""
+        if name.startswith(PREFIX):
+            return sys.modules.get(name.removeprefix(PREFIX))
+        return self.namespace.get(name)
 
     # modules and libraries
 
@@ -418,6 +457,19 @@ class Tracker:
             path = self.modules.path(name)
             if path is not None:
                 self.watch.note(path)
+                self._note_version(name, path)
+
+    def _note_version(self, name: str, path: str) -> None:
+        """Count as read what a module was made of: its source may have been edited since."""
+        full = self.watch.mine(path)
+        if full is None or full not in self.watch.read:
+            return
+        spec = getattr(sys.modules.get(name), "__spec__", None)  # a reload makes another one
+        known = self._made_of.get(full)
+        if known is not None and known[0] is spec:
+            self.watch.read[full] = known[1]
+        else:
+            self._made_of[full] = (spec, self.watch.read[full])
 
     def restore(
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]

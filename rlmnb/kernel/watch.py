@@ -25,6 +25,8 @@ _FLAGS = {
     "socket.connect": "network",
 }
 _MOST_NAMES = 500
+# Up to here it is worth a look what a file was before a cell wrote over it.
+_SMALL_FILE = 64 * 1024 * 1024
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -70,7 +72,8 @@ class Watch:
         self._quiet = threading.local()
         # Every file this kernel has opened for writing, as it was when it was last looked at.
         self._ours: dict[str, tuple[int, ...] | None] = {}
-        self.before: dict[str, str] = {}
+        # What stood there before the first of them, or what is known of it.
+        self._first: dict[str, str] = {}
         self.asked: dict[str, str] = {}
         self._made: tuple[str, ...] = ()
         self.read: dict[str, dict[str, Any]] = {}
@@ -82,7 +85,7 @@ class Watch:
     def start(self) -> None:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
-        self.asked, self._made, self.before = {}, (), {}
+        self.asked, self._made = {}, ()
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
@@ -206,9 +209,16 @@ class Watch:
             self._look(name)
         if writing:
             if name not in self.written and name not in self._ours:
-                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
+                self._note_before(name)
             self.written.add(name)
             self._ours.setdefault(name, None)
+
+    def _note_before(self, name: str) -> None:
+        if name in self._first:
+            return
+        now = self.read[name]["hash"] if name in self.read else kind_of(name)
+        small = now == "file" and os.path.getsize(name) <= _SMALL_FILE
+        self._first[name] = digest.of_file(name)["hash"] if small else now
 
     def _moved(self, source: Any, target: Any) -> None:
         """Count what stood at one path as read, and both as written."""
@@ -219,7 +229,7 @@ class Watch:
             if path is source and name not in self.read and name not in self.written:
                 self._look(name)
             if name not in self.written and name not in self._ours:
-                self.before[name] = self.read[name]["hash"] if name in self.read else kind_of(name)
+                self._note_before(name)
             self.written.add(name)
 
     def _command(self, arguments: Any, cwd: Any) -> None:
@@ -262,7 +272,7 @@ class Watch:
                 for path, version in self.read.items()
                 if version["hash"] != digest.UNREADABLE
             },
-            "before": {path: self.before[path] for path in sorted(self.written & set(self.before))},
+            "before": {path: self._first[path] for path in sorted(self.written & set(self._first))},
             "files_written": {path: digest.of_file(path) for path in sorted(self.written)},
             "listed": dict(self.listed),
             "asked": {

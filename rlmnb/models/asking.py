@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlmnb.digest import of_bytes
 from rlmnb.errors import (
     BudgetError,
     CallNotKeptError,
@@ -45,12 +46,8 @@ class Rules:
     tries: int = _TRIES
 
 
-def _no_objects(data: bytes) -> str:
-    raise ModelError(f"there is nowhere to keep {len(data)} bytes")
-
-
-def _no_bytes(digest: str) -> bytes:
-    raise ModelError(f"{digest} is kept nowhere")
+def _kept_nowhere(digest: str) -> bytes:
+    raise ObjectError(f"{digest} is kept nowhere")
 
 
 @dataclass
@@ -66,8 +63,9 @@ class Desk:
     spent: Spent = field(default_factory=Spent)
     cell_id: str = ""
     depth: int = 0
-    put: keeping.Put = _no_objects
-    get: keeping.Get = _no_bytes
+    # Where long texts go. A program that keeps none of its calls needs only their digests.
+    put: keeping.Put = of_bytes
+    get: keeping.Get = _kept_nowhere
     wait: Callable[[float], None] = time.sleep
     now: Callable[[], str] = times.now
     # Whoever wants to have each call as soon as it is answered.

@@ -10,8 +10,16 @@ from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.graph.effects import ANY, is_effectful, tools_called
 from rlmnb.graph.modelcalls import asks
-from rlmnb.graph.traces import CodeCell, Environment, Files, last_writes, makers, survey
-from rlmnb.kernel.canonical import Walk
+from rlmnb.graph.traces import (
+    CodeCell,
+    Environment,
+    Files,
+    first_versions,
+    last_writes,
+    makers,
+    survey,
+)
+from rlmnb.kernel.remembering import NAME, memory_version
 from rlmnb.kernel.watch import kind_of, listing
 from rlmnb.models import choosing
 from rlmnb.replay.calling import current_calls, renewal
@@ -19,7 +27,6 @@ from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_MEMORY = "working_memory"
 _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
 
@@ -63,6 +70,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                     if other not in entries or entries[other]["status"] is not None
                 },
                 output_hash=entry["output_hash"],
+                reshown=own and bool(entry.get("reshown")),
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
                 calls=calls,
@@ -132,8 +140,8 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    model = choosing.default_model()
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), model)
+    before, model = first_versions(cells), choosing.default_model()
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before, model)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:
@@ -147,15 +155,4 @@ def starting_environment(session: Session) -> Environment:
     memory = session.working_memory
     if not memory:
         return Environment()
-    walk = Walk({_MEMORY: memory}, lambda: "")
-    walk.variable(_MEMORY)
-    version = {
-        "names": [_MEMORY],
-        "digest": walk.digest(),
-        "own": {_MEMORY: walk.digest()},
-        "refs": [],
-        "object": None,
-        "problem": None,
-        "value": memory,
-    }
-    return Environment(names={_MEMORY: version})
+    return Environment(names={NAME: memory_version(memory)})

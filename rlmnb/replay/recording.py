@@ -15,6 +15,7 @@ from typing import Any, Self
 from rlmnb import digest
 from rlmnb.format import times
 from rlmnb.format.cells import new_record
+from rlmnb.format.shown import shown_hash
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.jsontext import portable
 from rlmnb.models.keeping import calls_of, merged
@@ -156,6 +157,7 @@ class Recorder:
                 "outputs": outputs,
             }
         )
+        entry["replace"]["run"]["shown"] = shown_hash(entry["outputs"])
         shown = entry["record"]["output_hash"] = digest.output_hash(entry["outputs"])
         whole = {
             **(known if isinstance(known, dict) else {}),

@@ -13,6 +13,7 @@ from rlmnb.digest import MISSING
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.traces import (
     INITIAL,
+    UNTRACKED,
     CodeCell,
     Environment,
     Files,
@@ -43,6 +44,7 @@ from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven
 from rlmnb.session import Session
+from rlmnb.store.byhand import began
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -107,22 +109,6 @@ def _go(
 ) -> None:
     with Recorder(session) as recorder:
         asyncio.run(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
-
-
-_UNTRACKED: Run = {
-    "reads": {},
-    "writes": [],
-    "deleted": [],
-    "opaque": True,
-    "history": False,
-    "failed": False,
-    "untracked": True,
-    "files_read": {},
-    "files_written": {},
-    "listed": {},
-    "asked": {},
-    "flags": [],
-}
 
 
 # What a trace tells of model calls, also where all else could not be followed.
@@ -376,7 +362,7 @@ class _Replay:
         """Return the trace of a cell as it is kept: as a full run would have left it."""
         if trace is None or "problem" in trace:
             told = {key: each for key, each in (trace or {}).items() if key in _OF_CALLS}
-            trace = {**_UNTRACKED, "problem": (trace or {}).get("problem"), **told}
+            trace = {**UNTRACKED, "problem": (trace or {}).get("problem"), **told}
         for each in trace.pop("loosened", ()):
             # What cells below have left in a kernel that stays is not there yet in a full run.
             if any(name in self._env.names for name in each["version"]["names"]):
@@ -405,7 +391,8 @@ class _Replay:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
         for other, seen in run.get("looked", {}).items():
             run.setdefault("depends", {})[other] = seen["output"]
-        return run
+        # A run that was cut short may have left files that nobody could tell from a person's.
+        return began(run, [cell.run])
 
     def _read_too_new(self, trace: Run) -> bool:
         """Put back the files that a cell has read in another version than it was due.

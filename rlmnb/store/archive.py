@@ -43,6 +43,8 @@ _MANIFEST = "manifest.json"
 _FORMAT = 1
 _FILES, _OBJECTS = "session/", "objects/"
 _UNFINISHED = ".restore-"
+# What migrations write a session into before it appears, and put it aside in when it goes.
+MIGRATING = ".migrate-"
 _LOCK_SECONDS = 5.0
 # A zip can say that a few bytes unpack to petabytes; no session comes near this.
 _LARGEST = 64 * 1024**3
@@ -146,6 +148,12 @@ def check(archived: Archived) -> None:
     with _opened(archived.path) as pack:
         for _ in _members(pack, archived):
             pass
+
+
+def members(archived: Archived) -> Iterator[tuple[str, bytes]]:
+    """Yield what an archive holds, each member checked."""
+    with _opened(archived.path) as pack:
+        yield from _members(pack, archived)
 
 
 def read_manifest(path: str) -> Archived:
@@ -305,14 +313,16 @@ def drop(root: str, session_id: str) -> int:
 
 
 def unfinished(root: str) -> list[str]:
-    """Return what restores that died have left; their archives are untouched."""
+    """Return what restores and migrations that died have left; what they began with is whole."""
     try:
         names = sorted(os.listdir(root))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for name in names:
-        pid = name.removeprefix(_UNFINISHED).split("-")[0]
-        if name.startswith(_UNFINISHED) and not (pid.isdecimal() and sessions.is_alive(int(pid))):
+        pid = name.removeprefix(_UNFINISHED).removeprefix(MIGRATING).split("-")[0]
+        if name.startswith((_UNFINISHED, MIGRATING)) and not (
+            pid.isdecimal() and sessions.is_alive(int(pid))
+        ):
             found.append(os.path.join(root, name))
     return found

@@ -28,22 +28,27 @@ def _directory(place: "Place") -> str:
 
 def keep(place: "Place", why: str, trigger: str = "") -> str:
     """Keep the notebook as it is now and return the checkpoint's name."""
-    data = read_bytes(place.notebook)
-    name = times.now().replace(":", "").replace("-", "").replace(".", "")
+    name = put(place, read_bytes(place.notebook), times.now(), why, trigger)
+    for old in all_kept(place)[:-_MOST]:
+        _remove(place, old["name"])
+    return name
+
+
+def put(place: "Place", data: bytes, at: str, why: str, trigger: str = "") -> str:
+    """Keep a notebook as it was at a moment and return the checkpoint's name."""
+    name = at.replace(":", "").replace("-", "").replace(".", "")
     directory = _directory(place)
     make_directory(directory)
     write_atomic(os.path.join(directory, f"{name}.ipynb.z"), zlib.compress(data, 1))
     manifest = {
         "name": name,
-        "at": times.now(),
+        "at": at,
         "why": why,
         "trigger": trigger,
         "hash": digest.of_bytes(data),
         "bytes": len(data),
     }
     write_atomic(os.path.join(directory, f"{name}.json"), to_bytes(compact(manifest)))
-    for old in all_kept(place)[:-_MOST]:
-        _remove(place, old["name"])
     return name
 
 

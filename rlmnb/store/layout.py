@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 NOTEBOOK = "session.ipynb"
 JOURNAL = "journal.jsonl"
 INDEX = "index.json"
+BY_HAND = "by-hand.jsonl"
 ARCHIVE = "archive"
 
 
@@ -37,6 +38,11 @@ class Place:
     def plain(self) -> bool:
         """Tell whether this is a notebook of its owner's and not a session of ours."""
         return os.path.dirname(self.notebook) != self.directory
+
+    @property
+    def by_hand(self) -> str:
+        """Where traces of cells go that a person ran."""
+        return os.path.join(self.directory, BY_HAND)
 
     @property
     def spill(self) -> str:

@@ -139,6 +139,12 @@ class Objects:
             with self._open() as database:
                 database.execute("VACUUM")
 
+    def file_of(self, name: str) -> str:
+        """Return where a large object is, or would be."""
+        if not digest.is_digest(name):
+            raise ObjectError(f"{name!r} is not the digest of an object")
+        return self._path(name)
+
     def _sound(self, name: Digest) -> bool:
         try:
             self.get(name)

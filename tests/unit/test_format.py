@@ -64,6 +64,8 @@ FULL = {
     "trace": {"goal": "g", "decision": "d", "rationale": "r"},
     "metadata": {"depth": 1, "model": "m", "tokens_used": 7, "temperature": 0},
     "tool_use_id": "toolu_1",
+    "cwd": "/w/below",
+    "commit": {"head": "9fceb02d0ae598e95dc970b74767f19372d61af8", "branch": "main"},
     "parent_id": "cell_aaaaaaaa",
     "branched_from": "cell_bbbbbbbb",
     "evidence": ["cell_aaaaaaaa"],

@@ -727,6 +727,13 @@ def test_the_price_of_a_known_model_is_kept_with_its_calls(server: Callable[...,
     assert desk_now().done()[0]["cost_usd"] == prices.cost(PRICED, 1000, 100)
 
 
+def test_a_program_without_a_notebook_may_ask_and_be_answered_at_length(
+    server: Callable[..., ChatApi],
+):
+    server(lambda asked: asked.prompt[:20_000])
+    assert models.llm_query("x" * 50_000) == "x" * 20_000
+
+
 def test_text_that_no_notebook_can_hold_comes_back_exactly():
     class Odd(Parrot):
         def complete(self, request: Request) -> Answer:

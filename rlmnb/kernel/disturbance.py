@@ -1,0 +1,58 @@
+"""Whether anything but cells may have changed variables: widgets, silent requests, threads, tasks.
+
+A replay has a kernel to itself. A person's kernel also answers sliders, debuggers and variable
+inspectors between two cells, and cells leave threads and tasks behind that go on working.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Disturbance:
+    """Notes, from the end of one cell to the next, whether somebody else may have been at work."""
+
+    def __init__(self) -> None:
+        self.noted = False
+        # The threads that are the kernel's own.
+        self._own: frozenset[int] | None = None
+
+    def rest(self, shell: Any) -> None:
+        """See who is still at work when a cell has ended."""
+        if self._own is None:
+            return
+        alive = {each.ident for each in threading.enumerate()}
+        if alive - self._own or _has_tasks(shell.user_ns if shell is not None else {}):
+            self.noted = True
+
+    def seen(self) -> bool:
+        """Tell whether anybody may have been at work since the last cell."""
+        if self._own is None:
+            self._own = frozenset(each.ident for each in threading.enumerate() if each.ident)
+        noted, self.noted = self.noted, False
+        return noted
+
+    def noting(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what answers a message in the same way, and leaves a note that it did."""
+
+        def noted(*args: Any, **options: Any) -> Any:
+            self.noted = True
+            return answer(*args, **options)
+
+        return noted
+
+
+def _has_tasks(namespace: dict[str, Any]) -> bool:
+    """Tell whether code of the notebook's own is waiting to go on."""
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:
+        return False
+    for task in tasks:
+        frame = getattr(task.get_coro(), "cr_frame", None)
+        if frame is not None and frame.f_globals is namespace:
+            return True
+    return False

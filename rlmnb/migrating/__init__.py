@@ -1,0 +1,1 @@
+"""State of the earlier "RLM for Claude Code" tools becomes sessions, and can become it again."""

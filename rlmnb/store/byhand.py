@@ -1,0 +1,193 @@
+"""Traces of cells that a person ran: kept beside the notebook, laid over it when it is read.
+
+Whoever has the notebook open owns it, so a kernel never writes to it. A trace says: this source,
+with these inputs, showed this and left that. It counts for a cell only while the notebook has that
+very source and shows that very outcome; whether it still holds is then for the digests to say. So
+what was never saved counts for nothing, and an older save takes nothing away.
+"""
+
+import os
+
+from rlmnb.digest import MISSING, context_hash, output_hash, source_hash
+from rlmnb.errors import StorageError
+from rlmnb.files import (
+    Lock,
+    append_durably,
+    read_all,
+    read_at,
+    read_bytes,
+    storage_error,
+    write_atomic,
+)
+from rlmnb.format.cells import new_record
+from rlmnb.format.nbjson import source_of
+from rlmnb.format.shown import shown_hash
+from rlmnb.ids import is_nbformat_id
+from rlmnb.jsontext import compact, loads, portable, to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlmnb.store.layout import Place
+
+    Entry = dict[str, Any]
+
+# How many traces of one cell are worth keeping: a person may go back to what was there before.
+_EACH = 4
+_LARGEST = 8 * 1024 * 1024
+_LOCK_SECONDS = 10.0
+
+
+def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> "dict[str, Any]":
+    """Return a trace that knows which files the cell itself made when it first ran."""
+    made = {
+        path: MISSING
+        for each in earlier
+        if each is not None and isinstance(each.get("before"), dict)
+        for path, was in each["before"].items()
+        if was == MISSING and path in run["files_written"]
+    }
+    return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
+
+
+def version(place: "Place") -> "list[int] | None":
+    """Return what tells one state of the traces from the next, None if there are none."""
+    try:
+        status = os.stat(place.by_hand)
+    except OSError:
+        return None
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
+
+
+def add(place: "Place", entries: "Sequence[Entry]") -> None:
+    """Keep traces of cells that have just been run by hand."""
+    place.prepare()
+    data = b"".join(to_bytes(compact(portable(entry)) + "\n") for entry in entries)
+    with Lock(place.by_hand, timeout=_LOCK_SECONDS) as lock:
+        size = os.fstat(lock.descriptor).st_size
+        try:
+            if size + len(data) > _LARGEST:
+                whole = read_all(lock.descriptor) + b"\n" + data
+                write_atomic(place.by_hand, _newest(whole))
+                return
+            torn = size and read_at(lock.descriptor, size - 1, 1) != b"\n"
+            append_durably(lock.descriptor, b"\n" + data if torn else data)
+        except OSError as error:
+            raise storage_error(error, "keep what was run by hand", place.by_hand) from error
+
+
+def _newest(data: bytes) -> bytes:
+    """Return the last traces of each cell; of those, the newer half if they are still too many."""
+    kept: list[bytes] = []
+    counts: dict[str, int] = {}
+    size = 0
+    for line in reversed(data.split(b"\n")):
+        entry = _parsed(line)
+        if entry is None:
+            continue
+        counts[entry["cell_id"]] = counts.get(entry["cell_id"], 0) + 1
+        if counts[entry["cell_id"]] <= _EACH and size < _LARGEST // 2:
+            kept.append(line)
+            size += len(line)
+    return b"".join(line + b"\n" for line in reversed(kept))
+
+
+def _parsed(line: bytes) -> "Entry | None":
+    if not line.startswith(b"{"):
+        return None
+    try:
+        entry = loads(line)
+    except (ValueError, RecursionError):
+        return None
+    sound = (
+        isinstance(entry, dict)
+        and is_nbformat_id(entry.get("cell_id"))
+        and isinstance(entry.get("run"), dict)
+        and isinstance(entry.get("at"), str)
+        and entry.get("status") in ("completed", "failed")
+        and all(isinstance(entry["run"].get(key), dict) for key in ("files_read", "files_written"))
+    )
+    return entry if sound else None
+
+
+def traces(place: "Place") -> "dict[str, list[Entry]]":
+    """Return the traces of each cell, the newest last."""
+    try:
+        data = read_bytes(place.by_hand)
+    except (OSError, StorageError):
+        return {}
+    found: dict[str, list[Entry]] = {}
+    for line in data.split(b"\n"):
+        entry = _parsed(line)
+        if entry is not None:
+            found.setdefault(entry["cell_id"], []).append(entry)
+    return found
+
+
+def lay_over(place: "Place", whole: "dict[str, Any]") -> None:
+    """Give the cells of a parsed notebook the records that runs by hand have left them."""
+    if not os.path.exists(place.by_hand):
+        return
+    known = traces(place)
+    for cell in whole["cells"]:
+        if cell.get("cell_type") == "code" and cell.get("id") in known:
+            _lay_over(cell, known[cell["id"]])
+
+
+def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]") -> None:
+    source = source_of(cell)
+    metadata = cell.setdefault("metadata", {})
+    record = metadata.get("rlmnb")
+    record = record if isinstance(record, dict) else {}
+    known = record.get("run")
+    known = known if isinstance(known, dict) else {}
+    wanted = (source_hash(source), shown_hash(cell.get("outputs") or []))
+    entry = _meant(entries, wanted)
+    if entry is None:
+        return
+    described = (known.get("text"), known.get("shown")) == wanted
+    recorded = described or (not known and record.get("source_hash") == wanted[0])
+    newer = entry["at"] > str(record.get("completed_at") or "")
+    same = _describes(entry) == wanted
+    if (newer or not described) if same else (newer and not recorded):
+        run = began(entry["run"], [known, *(each["run"] for each in entries)])
+        metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
+
+
+def _describes(entry: "Entry") -> "tuple[Any, Any]":
+    return entry["run"].get("text"), entry["run"].get("shown")
+
+
+def _meant(entries: "list[Entry]", wanted: "tuple[Any, Any]") -> "Entry | None":
+    """Return the last trace of what a cell is now or, if it is something else, of what it was."""
+    for entry in reversed(entries):
+        if _describes(entry) == wanted:
+            return entry
+    # A trace of this very source that showed something else was not saved: it says nothing.
+    last = entries[-1]
+    return last if _describes(last)[0] != wanted[0] else None
+
+
+def _with(
+    record: "dict[str, Any]", entry: "Entry", source: str, cell: "dict[str, Any]"
+) -> "dict[str, Any]":
+    base = record or new_record(source, [], {"status": "running", "created_at": entry["at"]})
+    run = entry["run"]
+    new = {
+        **base,
+        "cell_id": cell["id"],
+        "completed_at": entry["at"],
+        "source_hash": run["text"],
+        "output_hash": output_hash(cell.get("outputs") or []),
+        "run": run,
+        "files_read": run["files_read"],
+        "files_written": run["files_written"],
+    }
+    # A mark that was made after the run stays; one that the person saw is done with.
+    if record.get("status") != "invalidated" or entry.get("unmarks"):
+        new["status"] = entry["status"]
+        new.pop("invalidated", None)
+    new["context_hash"] = context_hash(new)
+    return new

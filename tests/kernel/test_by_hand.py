@@ -1,0 +1,486 @@
+"""Cells that a person runs in JupyterLab: they count as run, and never for more than they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import rlmnb
+from rlmnb import Session
+from rlmnb.files import polls
+from rlmnb.replay.cells import stale_cells
+from rlmnb.replay.run import replay
+from tests.conftest import notebook_of
+from tests.kernel.lab import opened
+from tests.kernel.test_replay import texts, write
+
+pytestmark = pytest.mark.kernel
+
+
+def stale(path: str = "nb.ipynb") -> dict[str, list[str]]:
+    return stale_cells(Session.open(path))
+
+
+def comes_to(wanted: dict[str, list[str]] | set[str], path: str = "nb.ipynb") -> bool:
+    """Wait until what is stale is this: a trace is on disk a moment after its cell."""
+    for _ in polls(20):
+        now = stale(path)
+        if (set(now) if isinstance(wanted, set) else now) == wanted:
+            return True
+    raise AssertionError(now)
+
+
+def written(count: int) -> bool:
+    """Wait until so many traces are on disk."""
+    hand = Path(".rlmnb/nb.ipynb/by-hand.jsonl")
+    return any(hand.exists() and hand.read_text().count("\n") >= count for _ in polls(20))
+
+
+def test_run_all_by_hand_leaves_nothing_to_replay(run_json):
+    write("x = [1, 2]", "x.append(3)", "print(x)", "len(x)")
+    with opened("nb.ipynb") as lab:
+        assert lab.run() == ["ok"] * 4
+        lab.save()
+        assert comes_to({})
+    assert run_json("status", "nb.ipynb")["stale"] == []
+    run_json("verify", "nb.ipynb")
+    before = Path("nb.ipynb").read_bytes()
+    report = replay(Session.open("nb.ipynb"))
+    assert (report.executed, report.kernel) == ([], "not started")
+    assert Path("nb.ipynb").read_bytes() == before
+
+
+def test_an_edit_is_stale_until_it_is_run_and_then_what_depends_on_it():
+    write("x = 1", "y = x * 2", "print(y)", "print('apart')")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", "x = 5")
+        lab.save()
+        assert stale()["c0"] == ["source edited"]
+        assert set(stale()) == {"c0", "c1", "c2"}
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1": ["x from c0 changed"], "c2": ["y from c1 changes"]})
+        lab.run("c1")
+        lab.save()
+        assert comes_to({"c2": ["y from c1 changed"]})
+    report = replay(Session.open("nb.ipynb"))
+    assert (report.executed, report.restored) == (["c2"], ["c1"])
+    assert texts()[2] == "10\n"
+
+
+def test_an_equal_result_leaves_what_depends_on_it_fresh():
+    write("x = 6", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", "x = 2 * 3")
+        lab.save()
+        assert comes_to({"c0", "c1"})
+        lab.run("c0")
+        lab.save()
+        assert comes_to({})
+
+
+def test_what_came_from_below_or_from_an_earlier_run_is_said():
+    write("x = 1", "print(x)", "x = 2", "n = 0", "n = n + 1", "print(n)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.run("c1")  # with the x of c2
+        lab.run("c4")  # a second time
+        lab.run("c5")
+        lab.save()
+        assert comes_to({"c1", "c4", "c5"})
+        assert stale()["c1"] == ["x came from c2, which is not above it"]
+        assert stale()["c4"] == ["n was left by an earlier run of this cell"]
+    replay(Session.open("nb.ipynb"))
+    assert [texts()[number] for number in (1, 5)] == ["1\n", "1\n"]
+    assert stale() == {}
+
+
+@pytest.mark.parametrize("first", ["by hand", "replayed"])
+def test_what_was_not_saved_or_saved_otherwise_does_not_count(first):
+    write("x = 1", "print(x)")
+    if first == "replayed":
+        replay(Session.open("nb.ipynb"))
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", "x = 7")
+        lab.run()  # nothing of this is saved
+        assert written(4)
+        assert stale() == {}
+        lab.edit("c0", "x = 8")  # saved as it never ran
+        lab.save()
+        assert stale()["c0"] == ["source edited"]
+        # What it shows is of a run with x = 7, which the notebook does not have.
+        assert set(stale()) == {"c0", "c1"}
+    replay(Session.open("nb.ipynb"))
+    assert texts()[1] == "8\n"
+
+
+def test_outputs_of_a_kernel_that_leaves_no_trace_are_not_taken_for_ours():
+    write("import os\nx = 1", "print(x)")
+    replay(Session.open("nb.ipynb"))
+    with opened("nb.ipynb", "python3") as lab:
+        lab.run()
+        lab.cell("c1")["source"] = "print(x)"
+        lab.run("c0")
+        lab.silently("x = 99")
+        lab.run("c1")
+        lab.save()
+    assert texts()[1] == "99\n"
+    assert stale() == {"c1": ["shows something else than when rlmnb last saw it run"]}
+    replay(Session.open("nb.ipynb"))
+    assert texts()[1] == "1\n"
+
+
+def test_a_cell_that_is_run_before_it_was_ever_saved_counts_once_it_is():
+    write("x = 1")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.insert("new-one", "print(x + 1)", at=1)
+        lab.run("new-one")
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_save_of_an_older_buffer_takes_nothing_away():
+    write("x = 1", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        old = json.loads(Path("nb.ipynb").read_text())
+        lab.edit("c0", "x = 2")
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        newest = lab.buffer
+        lab.buffer = nbformat.from_dict(old)
+        lab.save()
+        assert comes_to({})
+        lab.buffer = newest
+        lab.save()
+        assert comes_to({})
+        assert texts()[1] == "2\n"
+
+
+def test_a_replay_brings_what_was_run_by_hand_into_the_notebook():
+    write("x = [1]", "y = x + [2]", "print(y)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c2", "print(len(y))")
+        lab.save()
+        assert comes_to({"c2"})
+        report = replay(Session.open("nb.ipynb"))
+        assert (report.executed, report.restored) == (["c2"], ["c1"])
+        records = [cell.metadata.get("rlmnb") for cell in nbformat.read("nb.ipynb", 4).cells]
+        assert [record["status"] for record in records] == ["completed"] * 3
+        assert records[0]["run"]["by_hand"]
+        os.rename(".rlmnb/nb.ipynb/by-hand.jsonl", "aside")
+        assert stale() == {}
+        os.rename("aside", ".rlmnb/nb.ipynb/by-hand.jsonl")
+        # The person's buffer knows nothing of the replay.
+        lab.run("c2")
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_renamed_notebook_is_found_again_and_another_is_never_written_to():
+    write("x = 1", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1"})
+        os.rename("nb.ipynb", "other.ipynb")
+        write("print('a stranger')", path="nb.ipynb")
+        lab.path = Path("other.ipynb").absolute()
+        lab.run("c1")
+        lab.save()
+        assert comes_to({}, "other.ipynb")
+        assert comes_to({"c0"})
+        hand = Path(".rlmnb/nb.ipynb/by-hand.jsonl").read_text().splitlines()
+        assert [json.loads(line)["cell_id"] for line in hand] == ["c0"]
+
+
+def test_a_notebook_that_is_nowhere_is_not_written_to():
+    write("x = 1")
+    with opened("nb.ipynb") as lab:
+        os.makedirs("elsewhere")
+        os.rename("nb.ipynb", "elsewhere/nb.ipynb")
+        assert lab.run() == ["ok"]
+        lab.path = Path("elsewhere/nb.ipynb").absolute()
+        lab.save()
+        assert lab.run() == ["ok"]
+    assert set(stale("elsewhere/nb.ipynb")) == {"c0"}
+    assert not Path(".rlmnb/nb.ipynb/by-hand.jsonl").exists()
+
+
+def test_a_session_runs_where_its_agent_did_and_takes_cells_in_between(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "auth.py").write_text("def login(): ...\n")
+    session = Session.create("s1", project)
+    session.append("text = open('auth.py').read()")
+    session.append("print(len(text), working_memory['limit'])")
+    session.remember(limit=3)
+    path = notebook_of("s1")
+    ids = [cell.cell_id for cell in session.cells]
+    with opened(path) as lab:
+        assert lab.run() == ["ok", "ok"]
+        lab.save()
+        assert comes_to({}, "s1")
+        late = rlmnb.append("s1", {"source": "print('from the agent')", "output": "from the agent"})
+        lab.edit(ids[1], "print(len(text) + working_memory['limit'])")
+        lab.run(ids[1])
+        lab.save()  # an older buffer: it has not got the cell of the agent
+        assert comes_to({}, "s1")
+        assert [cell.cell_id for cell in Session.open("s1").cells] == [*ids, late]
+        (project / "auth.py").write_text("changed\n")
+        assert set(stale("s1")) == {*ids}
+        (project / "auth.py").write_text("def login(): ...\n")
+        assert stale("s1") == {}
+        session.remember(limit=4)
+        assert stale("s1") == {ids[1]: ["working_memory changed"]}
+
+
+def test_a_kernel_that_is_killed_leaves_what_was_written_and_a_new_one_begins_empty():
+    write("x = [1]", "x.append(2)", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run("c0", "c1")
+        lab.save()
+        assert comes_to({"c2"})
+        lab.kill()
+        lab.restart()
+        assert lab.run("c2") == ["error"]
+        lab.save()
+        assert comes_to({"c2": ["failed when it last ran", "x is set now, by c1"]})
+    report = replay(Session.open("nb.ipynb"))
+    assert (report.executed, report.restored) == (["c2"], ["c1"])
+    assert texts()[2] == "[1, 2]\n"
+
+
+def test_two_kernels_on_one_notebook_both_count():
+    write("x = 1", "print(x)")
+    with opened("nb.ipynb") as one, opened("nb.ipynb") as other:
+        one.run()
+        other.edit("c0", "x = 2")
+        other.run()
+        one.save()
+        assert comes_to({})
+        assert texts()[1] == "1\n"
+        other.save()
+        assert comes_to({})
+        assert texts()[1] == "2\n"
+        one.run("c1")  # where x is 1 still
+        other.cell("c1")["outputs"] = one.cell("c1")["outputs"]
+        other.save()
+        assert comes_to({"c1": ["x from c0 changed"]})
+
+
+def test_errors_interrupts_and_what_is_allowed_to_fail():
+    write(
+        "1 / 0",
+        "x = 1",
+        "raise ValueError('as said')",
+        "print('begun')\nimport time\ntime.sleep(100)",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.cell("c2")["metadata"]["tags"] = ["raises-exception"]
+        assert lab.run("c0", "c1", "c2") == ["error", "ok", "error"]
+        slow = lab.cell("c3")
+        request = lab.send(slow)
+        while (message := lab.client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
+            pass
+        lab.take_in(slow, "stream", message["content"])
+        lab.manager.interrupt_kernel()
+        assert lab.hear(slow, request) == "error"
+        lab.save()
+        failed = ["failed when it last ran"]
+        assert comes_to({"c0": failed, "c3": failed})
+
+
+def test_what_people_type_and_see_overwritten_and_paged_counts_as_shown():
+    write(
+        "name = input('who?')\nprint('hello', name)",
+        "import sys\nfor n in range(5):\n    print(n, end='\\r', flush=True)\nprint('done')",
+        "from IPython.display import clear_output, display\nprint(1)\nclear_output(wait=True)\n"
+        "display(2)\nprint('err', file=sys.stderr)\nprint('out')",
+        "len?",
+        "import getpass\nsecret = getpass.getpass('key')",
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);",
+    )
+    with opened("nb.ipynb") as lab:
+        assert lab.run("c0", typing="Ada") == ["ok"]
+        assert lab.run("c1", "c2", "c3") == ["ok"] * 3
+        assert lab.run("c4", typing="hidden") == ["ok"]
+        assert lab.run("c5") == ["ok"]
+        lab.save()
+        assert comes_to({})
+    assert "hidden" not in Path(".rlmnb/nb.ipynb/by-hand.jsonl").read_text()
+
+
+def test_a_display_that_another_cell_changes_is_right_in_both():
+    write(
+        "from IPython.display import display\nhandle = display('first', display_id='d')",
+        "handle.update('second')",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert "second" in str(lab.cell("c0")["outputs"])
+        assert comes_to({})
+        lab.edit("c1", "handle.update('third')")
+        lab.save()
+        assert comes_to({"c0", "c1"})
+        lab.run("c1")
+        lab.save()
+        assert comes_to({})
+
+
+def test_what_changes_between_two_cells_is_noticed():
+    write("x = [1]", "print(x)", "import threading\ngo = threading.Event()",
+          "items = []\ndef work():\n    go.wait()\n    items.append(1)\n"
+          "worker = threading.Thread(target=work)\nworker.start()",
+          "print(items)")  # fmt: skip
+    with opened("nb.ipynb") as lab:
+        lab.run("c0")
+        lab.silently("x.append(2)")
+        lab.run("c1")
+        lab.run("c2", "c3")
+        lab.silently("go.set()\nworker.join()")
+        lab.run("c4")
+        lab.save()
+        assert comes_to({"c1", "c4"})
+        assert stale()["c1"] == ["x was changed between two cells"]
+
+
+def test_a_module_that_was_edited_after_its_import_is_not_taken_for_its_source():
+    Path("helper.py").write_text("value = 1\n")
+    write("import helper", "print(helper.value)")
+    with opened("nb.ipynb") as lab:
+        lab.run("c0")
+        Path("helper.py").write_text("value = 2222\n")
+        lab.run("c1")
+        lab.save()
+        assert comes_to({"c0", "c1"})
+    replay(Session.open("nb.ipynb"))
+    assert texts()[1] == "2222\n"
+
+
+def test_files_that_only_a_cell_below_makes_are_not_there_for_one_above():
+    write(
+        "import os\nprint(os.path.exists('made.txt'))",
+        "print(sorted(os.listdir('.')))",
+        "open('made.txt', 'w').write('x');",
+        "print(open('made.txt').read())",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.run("c0", "c1")
+        lab.save()
+        assert comes_to({"c0", "c1"})
+        lab.restart()
+        lab.run("c0", "c1", "c2")
+        lab.save()
+        assert comes_to({"c0", "c1"})
+    report = replay(Session.open("nb.ipynb"))
+    assert report.executed == ["c0", "c1"]
+    assert texts()[0] == "False\n"
+    assert "made.txt" not in texts()[1]
+    assert stale() == {}
+
+
+def test_a_generator_that_is_seeded_twice_is_seeded_still():
+    write("import random\nrandom.seed(0)", "x = random.random()", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.run("c1")
+        lab.run("c0")
+        lab.run("c0", "c2")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+        lab.run("c1", "c2")
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_file_that_a_notebook_writes_over_is_only_strange_where_it_was_read_too_late():
+    Path("data.txt").write_text("b a")
+    write("text = open('data.txt').read()", "print(len(text))",
+          "with open('data.txt', 'w') as file:\n    file.write(' '.join(sorted(text.split())))",
+          )  # fmt: skip
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.run()  # what it reads now is what it has written
+        lab.save()
+        assert comes_to({"c0", "c1", "c2"})
+        lab.restart()
+        lab.run()
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_mark_is_done_with_by_a_run_that_knew_of_it_and_by_no_other():
+    write("x = 1", "print(x)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        Session.open("nb.ipynb").invalidate("c1", "looks wrong")
+        assert set(stale()) == {"c1"}
+        lab.run("c1")  # in a buffer that does not know of the mark
+        lab.save()
+        assert comes_to({"c1"})
+        lab.open()
+        lab.run("c1")
+        lab.save()
+        assert comes_to({})
+
+
+def test_others_than_notebooks_leave_no_trace():
+    write("x = 1")
+    with opened("nb.ipynb") as lab:
+        lab.client.execute_interactive("y = 2", timeout=60)
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        found: Any = [json.loads(line) for line in
+                      Path(".rlmnb/nb.ipynb/by-hand.jsonl").read_text().splitlines()]  # fmt: skip
+        assert [entry["cell_id"] for entry in found] == ["c0"]
+
+
+def test_every_command_calls_the_same_cells_stale(run_json, run):
+    write("x = 1", "y = 0 * x", "print(y)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", "x = 5")
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+        lab.run("c1")  # with an equal result, so c2 holds
+        lab.save()
+        assert comes_to({})
+        assert run_json("cells", "nb.ipynb", "--status", "stale") == []
+        lab.run("c2", "c0")
+        lab.edit("c1", "y = 7")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+    listed = run_json("cells", "nb.ipynb", "--status", "stale")
+    assert [cell["cell_id"] for cell in listed] == ["c1", "c2"]
+    drawn = run_json("graph", "nb.ipynb")
+    assert [node["id"] for node in drawn["nodes"] if "stale" in str(node)] == ["c1", "c2"]
+    assert "2 stale" in run("show", "nb.ipynb").stdout
+    assert run_json("stats", "nb.ipynb")["stale"] == 2
