@@ -370,6 +370,14 @@ class Session:
         entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
 
+    def retell(self, cell_id: str, text: str) -> None:
+        """Give a markdown cell another text, unless somebody has edited it since it was read."""
+        cell = self._raw_cell(cell_id)
+        if cell.get("cell_type") != "markdown":
+            raise InvalidCellError(f"{cell_id} is no markdown cell; its source is its owner's")
+        of = [digest.source_hash("".join(cell["source"])), digest.output_hash([])]
+        self._write({"op": "update", "cell_id": cell_id, "text": portable(text), "of": of})
+
     def invalidate(self, selector: str | int, reason: str, **evidence: Any) -> list[CellId]:
         """Mark finished cells as no longer valid and return them; their outputs stay.
 

@@ -468,6 +468,14 @@ def _add_telling(commands: _Commands) -> None:
 
 def _add_seeing(commands: _Commands) -> None:
     parser = commands.add(
+        "open",
+        "opening:open_in_lab",
+        "open a session in JupyterLab, starting one if none shows it, and print the address",
+        "rlmnb open demo --no-browser",
+    )
+    _session(parser)
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser = commands.add(
         "graph",
         "drawing:show_graph",
         "draw what the cells need from one another, and which of them no longer hold",
@@ -483,6 +491,11 @@ def _add_seeing(commands: _Commands) -> None:
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=summary)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to a file, whose ending can name the form"
+    )
+    parser.add_argument(
+        "--into-notebook",
+        action="store_true",
+        help="put a Mermaid picture into the notebook, which any Jupyter draws; again refreshes it",
     )
     parser.add_argument("--cell", metavar="CELL", help="only what it needs and what needs it")
     parser.add_argument("--files", action="store_true", help="files read and written are nodes too")

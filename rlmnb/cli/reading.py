@@ -13,7 +13,7 @@ from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
-from rlmnb.store.layout import Place, sessions_root
+from rlmnb.store.layout import sessions_root
 from rlmnb.views import Cell, text_of, whole_output
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def list_sessions(args: Namespace) -> int:
         return _list_archived(args)
     here = project.describe(".")["project"] if args.here else None
     rows = [
-        _session_row(place, state)
+        sessions.described(place, state)
         for place, state in sessions.newest_first(sessions.all_places(sessions_root()))
         if (not args.active or sessions.is_active(state))
         and (here is None or sessions.section(state).get("project") == here)
@@ -90,7 +90,7 @@ def _list_archived(args: Namespace) -> int:
     here = project.describe(".")["project"] if args.here else None
     rows = [
         {
-            **_about(each.session_id, sessions.section(each.manifest)),
+            **sessions.about(each.session_id, sessions.section(each.manifest)),
             "archived_at": each.manifest.get("archived_at"),
             "cells": each.manifest.get("cells"),
             "files": each.manifest.get("files"),
@@ -142,25 +142,6 @@ def shortened(ids: list[str]) -> dict[str, str]:
 
 def _project_directory(path: str | None) -> str:
     return (path or "-").removesuffix("/.git")
-
-
-def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **_about(place.session_id, sessions.section(state)),
-        "active": sessions.is_active(state),
-        "path": place.notebook,
-    }
-
-
-def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
-    texts = {key: session.get(key) for key in keys}
-    return {
-        "id": session_id,
-        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
-        "tags": session.get("tags"),
-        "parent_session_id": session.get("parent_session_id"),
-    }
 
 
 def show(args: Namespace) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 from typing import Any
 
 from rlmnb import digest
@@ -13,7 +12,7 @@ from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError, KernelError
 from rlmnb.replay.cells import code_cells, stale_cells
-from rlmnb.replay.planning import Planned, plan, with_what_they_need
+from rlmnb.replay.planning import Planned, asked_for, plan, plan_as_dict
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
 from rlmnb.replay.wishes import Wishes
@@ -92,7 +91,7 @@ def run_replay(args: Namespace) -> int:
     if args.verify:
         return _verify(session, report, as_json=args.json)
     if args.json:
-        found = _as_dict(report)
+        found = report.as_dict()
         if before is not None:
             found |= {"session": session.id, "diff": _difference(session, before).as_dict()}
         text.print_json(found)
@@ -109,9 +108,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     only: frozenset[str] | None = None
     chosen: list[str] | None = None
     if selector:
-        stale = stale_cells(session)
-        chosen = [str(cell.cell_id) for cell in session.select(selector, stale)]
-        only = with_what_they_need(session, chosen)
+        only, chosen = asked_for(session, selector)
     force = frozenset[str]()
     if args.force:
         named = {cell.cell_id for cell in code_cells(session)}
@@ -120,7 +117,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     def tell(cell_id: str, number: int, state: str) -> None:
         if not args.json and not cell_id:
             text.note(state)
-        elif not args.json and sys.stderr.isatty():
+        elif not args.json and state == "running" and sys.stderr.isatty():
             text.note(f"{state}  {number:>4}  {cell_id}")
 
     return Wishes(
@@ -150,22 +147,13 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
     runs = [each for each in planned if not each.hindered]
     hindered = [each for each in planned if each.hindered]
     if args.json:
-        text.print_json(
-            {
-                "would_execute": [each.as_dict() for each in runs],
-                "would_skip": [each.as_dict() for each in hindered],
-            }
-        )
+        text.print_json(plan_as_dict(planned))
     else:
         _tell_stale(session, planned)
         text.say(f"{text.count(len(runs), 'cell')} would run, or may once those above them have")
         if hindered:
             text.say(f"{text.count(len(hindered), 'cell')} would not, and what depends on them")
     return 1 if args.check and planned else 0
-
-
-def _as_dict(report: Report) -> dict[str, Any]:
-    return {**asdict(report), "calls": report.calls.as_dict()}
 
 
 def _calls_line(report: Report) -> str:
@@ -226,7 +214,7 @@ def _tell_difference(session: Session, before: dict[str, Any]) -> None:
 def _verify(session: Session, report: Report, *, as_json: bool) -> int:
     ok = not report.executed and not report.failed
     if as_json:
-        text.print_json({**_as_dict(report), "verified": ok})
+        text.print_json({**report.as_dict(), "verified": ok})
     elif ok:
         text.say(f"nothing ran: all {len(report.reused)} cells hold, no call was made")
         if line := _calls_line(report):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -99,6 +101,10 @@ class ManagedKernel:
         except CellTimeoutError:
             error = "ran for longer than the timeout"
         except DeadKernelError as failure:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # It was we who were interrupted: nbclient takes that for a kernel that died.
+                raise asyncio.CancelledError from None
             raise KernelError(
                 f"the kernel died while cell {cell.id} was running; what was done before is kept",
                 hint="if the cell itself ends the kernel, edit it or tag it skip-execution; "
@@ -287,8 +293,10 @@ async def managed_kernel(
         startup_timeout=patience,
         resources={"metadata": {"path": cwd}},
     )
+    interrupts = signal.getsignal(signal.SIGINT)
     try:
         async with client.async_setup_kernel(cleanup_kc=True):
+            _take_back(interrupts)
             yield ManagedKernel(client)
     except RuntimeError as error:
         if "Kernel died" not in str(error) and "respond" not in str(error):
@@ -301,6 +309,13 @@ async def managed_kernel(
         ) from error
     finally:
         remove_tree(directory)
+
+
+def _take_back(interrupts: Any) -> None:
+    """Let an interrupt end a replay in order; nbclient would end its kernel and no more."""
+    if threading.current_thread() is threading.main_thread() and os.name != "nt":
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, interrupts)
 
 
 def start_seconds() -> int:

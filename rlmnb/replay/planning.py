@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlmnb.graph.index import upstream
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import survey
-from rlmnb.replay.cells import code_cells, files_now, starting_environment
+from rlmnb.replay.cells import code_cells, files_now, stale_cells, starting_environment
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
@@ -51,6 +51,20 @@ def plan(session: Session, wishes: Wishes) -> list[Planned]:
             may = asks(cell.source) or bool(cell.calls)
             planned.append(Planned(cell.cell_id, causes, hindered, cell.effects, asks=may))
     return planned
+
+
+def plan_as_dict(planned: list[Planned]) -> dict[str, object]:
+    """Return a plan for a script: what would run, and what would not."""
+    return {
+        "would_execute": [each.as_dict() for each in planned if not each.hindered],
+        "would_skip": [each.as_dict() for each in planned if each.hindered],
+    }
+
+
+def asked_for(session: Session, selector: str) -> tuple[frozenset[str], list[str]]:
+    """Return the cells that may run when these are wanted, and those that were named."""
+    chosen = [str(cell.cell_id) for cell in session.select(selector, stale_cells(session))]
+    return with_what_they_need(session, chosen), chosen
 
 
 def with_what_they_need(session: Session, chosen: list[str]) -> frozenset[str]:

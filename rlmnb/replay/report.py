@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from rlmnb.models.budget import Tally
 
@@ -31,6 +31,10 @@ class Report:
             self.executed.append(cell_id)
         if cell_id in self.reused:
             self.reused.remove(cell_id)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for a script."""
+        return {**asdict(self), "calls": self.calls.as_dict()}
 
     def take_in(self, rest: Report, order: list[str]) -> None:
         """Add what a second kernel did to what the first had done."""

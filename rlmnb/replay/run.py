@@ -322,6 +322,7 @@ class _Replay:
             self._versions.touch(run["files_written"])
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
+        self._wishes.tell(cell.cell_id, cell.number, "fresh" if error is None else "failed")
         self._env.show(cell.cell_id, run)
         self._keep_displays(cell)
         if error is not None and not allowed:

@@ -75,6 +75,27 @@ def section(state: Mapping[str, Any], name: str = "session") -> Mapping[str, Any
     return found if isinstance(found, dict) else {}
 
 
+def described(place: Place, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list of sessions says of one."""
+    return {
+        **about(place.session_id, section(state)),
+        "active": is_active(state),
+        "path": place.notebook,
+    }
+
+
+def about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a session from its own section."""
+    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
+    texts = {key: session.get(key) for key in keys}
+    return {
+        "id": session_id,
+        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
+        "tags": session.get("tags"),
+        "parent_session_id": session.get("parent_session_id"),
+    }
+
+
 def newest_first(places: list[Place]) -> list[tuple[Place, dict[str, Any]]]:
     """Return sessions with their states, the one updated last first."""
     known = [(place, state_of(place)) for place in places]
