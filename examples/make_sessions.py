@@ -18,6 +18,7 @@ from typing import Any
 
 import nbformat
 
+from rlmnb import digest
 from rlmnb.testing.chat_api import ChatRequest, chat_api, model_directory
 
 HERE = Path(__file__).resolve().parent
@@ -149,8 +150,8 @@ def portable(whole: Any, name: str) -> Any:
     """Leave out what holds only on the machine that a session was made on."""
     for cell in whole.cells:
         if "rlmnb" in cell.metadata:
-            record = cell.metadata.rlmnb
-            cell.metadata.rlmnb = {key: record[key] for key in KEPT if key in record}
+            record = {key: cell.metadata.rlmnb[key] for key in KEPT if key in cell.metadata.rlmnb}
+            cell.metadata.rlmnb = {**record, "context_hash": digest.context_hash(record)}
     like = nbformat.read(HERE / "count-words.ipynb", 4).metadata
     kept = {
         "kernelspec": {

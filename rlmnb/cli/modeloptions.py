@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from rlmnb.capture.complexity import MODES as ACTIVATIONS
 from rlmnb.cli.calloptions import Commands
-from rlmnb.models.activating import MODES as ACTIVATIONS
 from rlmnb.models.modes import MODES
 
 _MOST_STEPS = 100

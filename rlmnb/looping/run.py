@@ -133,7 +133,7 @@ def _run(
             {**asdict(step), "action": step.action.value, "cell_id": cells.made.get(step.number)}
             for step in outcome.steps
         ],
-        activation={**asdict(judged), "reason": judged.reason},
+        activation=asdict(judged),
         spent=_difference(purse.spent(), before).as_dict(),
         seconds=round(time.perf_counter() - began, 3),
     )

@@ -231,16 +231,20 @@ def test_the_model_is_told_when_to_execute_and_where_to_put_the_result() -> None
     assert "how many?" in heard[1]
 
 
-def test_a_score_is_a_sum_of_named_reasons_and_a_mode_overrules_it() -> None:
+def test_a_context_makes_a_question_worth_steps_and_a_mode_overrules_the_score() -> None:
     plain = activation("What is the capital of France?", None)
     assert (plain.active, plain.score) == (False, 0.0)
-    sums = activation("What is the sum of all numbers?", 120)
-    assert sums.active
-    assert sums.score == pytest.approx(0.8)
-    assert "computation" in sums.reason
+    short = activation("What is the sum?", 120)
+    assert (short.active, short.score) == (True, 0.5)
+    assert "120 characters" in short.reason
+    assert activation("What is the sum?", 10**6).score == 0.8
+    deep = activation("Investigate why all workers stop, and compare every log.", None)
+    assert deep.active
+    assert "goes deep" in deep.reason
     assert activation("hi", None, "always").active
-    assert not activation("count it all", 10**6, "never").active
-    assert "asked for" in activation("hi", None, "manual").reason
+    assert not activation("compare it all", 10**6, "never").active
+    assert activation("hi", None, "manual").active
+    assert "by hand" in activation("hi", None, "manual").reason
 
 
 def test_the_skill_gives_an_agent_the_same_rules() -> None:

@@ -28,9 +28,8 @@ def test_a_session_has_these_names():
         "append", "append_cell", "cell", "cells", "chain", "changes_seen", "complete",
         "context_files", "create", "drop_calls", "findings", "forget", "fork", "id", "index",
         "invalidate", "judge", "objects", "open", "path", "place", "refresh", "remember",
-        "retell",
-        "revalidate", "save", "select", "stale", "state", "stored_state", "tag", "transcript_path",
-        "view", "whole", "working_memory",
+        "retell", "revalidate", "save", "select", "stale", "state", "stored_state", "tag",
+        "transcript_path", "view", "whole", "working_memory",
     ]  # fmt: skip
     assert list(inspect.signature(Session.create).parameters)[:2] == ["session_id", "cwd"]
 
