@@ -9,7 +9,8 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit kernel oracle test-oracle test-client wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline test-browser screenshot \
+  wheel bench schema lock clean
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -47,7 +48,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.compiled
-	$(BIN)/pytest -n auto tests/unit tests/property
+	$(BIN)/pytest -n auto tests/unit tests/property tests/lab
 
 kernel: $(VENV)/.compiled
 	$(BIN)/pytest -n auto tests/kernel
@@ -82,11 +83,34 @@ build/claude/.$(CLAUDE_CODE):
 	  @anthropic-ai/claude-code@$(CLAUDE_CODE)
 	touch $@
 
+# A small model that runs here, end to end; its weights are fetched once, by the user's command.
+test-offline: $(VENV)/.tiers $(VENV)/.compiled
+	RLMNB_MODELS=$(CURDIR)/build/models $(BIN)/rlmnb model fetch
+	RLMNB_MODELS=$(CURDIR)/build/models $(BIN)/pytest -q tests/offline
+
+
+# The real JupyterLab and Notebook 7 in a real browser.
+CHROMIUM := /usr/bin/chromium
+
+test-browser: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
+	$(BIN)/pytest -n 2 --dist loadfile tests/browser
+
+screenshot: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
+	$(BIN)/python examples/screenshot.py
+
+$(CHROMIUM):
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	else \
+	  echo "make $(MAKECMDGOALS) needs Chromium as $@; on Debian: sudo apt-get install chromium" >&2; exit 1; \
+	fi
+
 # What users get is the wheel, so the wheel is what is tested here.
 wheel: $(VENV)/.ready
 	rm -rf build/wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/wheel/site build/wheel/*.whl
+	$(BIN)/python -m zipfile -l build/wheel/*.whl | grep -q share/jupyter/labextensions/rlmnb/static/remoteEntry.js
 	cp -r tests README.md examples build/wheel/
 	cd build/wheel && export PYTHONPATH=$(CURDIR)/build/wheel/site && \
 	  ../../$(BIN)/python -c 'import rlmnb; assert "/build/wheel/site/" in rlmnb.__file__' && \

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 
 import rlmnb
+from benchmarks import hostile
 from benchmarks.measure import Row, at_least_faster, at_most, side_by_side, within
 from rlmnb import Session
 from rlmnb.capture.secrets import redact_text
@@ -87,6 +89,7 @@ def rows() -> Iterator[Row]:
         yield from _query_rows(directory)
         yield _objects_row(directory)
         yield _redact_row()
+        yield _hostile_row()
 
 
 def _append_rows(directory: str) -> Iterator[Row]:
@@ -201,6 +204,25 @@ def _objects_row(directory: str) -> Row:
 
     times = side_by_side(ours, files, rounds=5)
     return at_least_faster("store 10,000 small objects", "a file each, no fsync", times, 2)
+
+
+def _hostile_row() -> Row:
+    """Compare the text that takes longest to redact with a quarter of it: linear is four times."""
+    size = 1 << 19
+    pairs = zip(hostile.texts(size), hostile.texts(size // 4), strict=True)
+    times = [(_redacting(long), _redacting(short)) for long, short in pairs]
+    worst = max(times, key=lambda pair: pair[0] / pair[1])
+    return at_most("redact 512 KB of hostile text", "a quarter of it", worst, 8)
+
+
+def _redacting(text: str) -> float:
+    """Return the milliseconds of processor time that a text takes, which others cannot add to."""
+    took = []
+    for _ in range(3):
+        before = time.process_time()
+        redact_text(text)
+        took.append(time.process_time() - before)
+    return max(min(took) * 1000, 0.1)
 
 
 def _redact_row() -> Row:

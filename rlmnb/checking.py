@@ -11,6 +11,7 @@ from typing import Any
 
 from rlmnb import digest, indexing
 from rlmnb.errors import NotebookError, ObjectError, RlmnbError
+from rlmnb.format.keptcalls import objects_of_calls
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
@@ -141,7 +142,8 @@ def _object_problems(
     for cell_id, _, record in _records(whole):
         output = record.get("output")
         kept = output.get("objects") if isinstance(output, dict) else None
-        for item in kept if isinstance(kept, list) else ():
+        named = list(kept) if isinstance(kept, list) else []
+        for item in named + objects_of_calls(record):
             counts["objects"] += 1
             try:
                 objects.get(str(item.get("object") if isinstance(item, dict) else item))

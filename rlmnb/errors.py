@@ -99,3 +99,33 @@ class KernelError(RlmnbError):
 
 class MissingExtraError(RlmnbError, ImportError):
     """Something was asked for that needs an optional dependency, and that is not installed."""
+
+
+class ModelError(RlmnbError):
+    """A model did not answer, and asking it the same again would not help."""
+
+
+class NoModelError(ModelError):
+    """No model was named, and none is configured."""
+
+
+class ModelBusyError(ModelError):
+    """A model did not answer this time: asking again, after `retry_after` seconds, may help."""
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class CallNotKeptError(ModelError):
+    """An answer was wanted that is not kept, where no call may be made."""
+
+
+class AnswerError(ModelError, ValueError):
+    """A model answered, and never in the form that was asked for."""
+
+
+class BudgetError(ModelError):
+    """A call would go past what may be spent, or past the depth that calls may nest."""

@@ -11,6 +11,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlmnb.capture.events import Event
 
 _STARTED = time.perf_counter()
@@ -32,9 +34,11 @@ def main(arguments: "list[str] | None" = None) -> int:
         event = _event(sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1), agent)
         if event is not None:
             name = event.name
-            _take_in(event, root)
+            _say(_take_in(event, root))
     except BaseException as error:  # noqa: BLE001 - nothing may get through to the agent
         _note_failure(root, name, error)
+        if name == "SessionStart":
+            _say_not_recorded(error)
     _note_time(root, name)
     return 0
 
@@ -61,20 +65,41 @@ def _event(data: bytes, agent: str) -> "Event | None":
     return event
 
 
-def _take_in(event: "Event", root: str) -> None:
+def _take_in(event: "Event", root: str) -> "dict[str, Any] | None":
     from rlmnb.capture.privacy import recording_off
-    from rlmnb.capture.secrets import redact
+    from rlmnb.capture.redaction import clean
     from rlmnb.ids import check_session_id
     from rlmnb.store.layout import session_place
 
     session = event.text("session_id") or os.environ.get("CLAUDE_CODE_SESSION_ID") or ""
     place = session_place(check_session_id(session), root)
     if recording_off(place.directory, os.environ):
-        return
-    event.payload = redact(event.payload)
+        return None
+    event.payload = clean(event.payload)
     from rlmnb.recording.events import Recording
 
-    Recording(place, event, deadline=_STARTED + _DEADLINE).take_in()
+    recording = Recording(place, event, deadline=_STARTED + _DEADLINE)
+    recording.take_in()
+    return recording.answer
+
+
+def _say(answer: "dict[str, Any] | None") -> None:
+    """Answer the client, where its contract has a place for it."""
+    if answer is not None:
+        from rlmnb.jsontext import compact, to_bytes
+
+        sys.stdout.buffer.write(to_bytes(compact(answer) + "\n"))
+        sys.stdout.flush()
+
+
+def _say_not_recorded(error: BaseException) -> None:
+    """Tell the person once, at the start, that nothing will be kept; the agent goes on."""
+    try:
+        from rlmnb.recording.answers import not_recorded
+
+        _say(not_recorded(error))
+    except BaseException:  # noqa: BLE001 - nobody to tell
+        return
 
 
 def _note_failure(root: "str | None", name: str, error: BaseException) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from rlmnb.capture.events import read_event
 from rlmnb.capture.history import History
 from rlmnb.capture.progress import Progress
-from rlmnb.capture.secrets import redact
+from rlmnb.capture.redaction import clean
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
 from rlmnb.ids import check_session_id
 from rlmnb.recording.events import Recording
 from rlmnb.store.layout import session_place
 
-_SAVE_EVERY = 500
+_TELL_EVERY = 500
 
 
 @dataclass
@@ -100,23 +100,32 @@ def _take_in_part(
     size = os.stat(path).st_size
     last: dict[str, object] = {}
     with Reader(path, bookmarks.get(path)) as reader:
+        before = reader.offset
         for number, record in enumerate(reader, 1):
             last = record
             for payload in history.events(record):
+                if payload["hook_event_name"] == "UserPromptSubmit":
+                    # The next import goes on at a turn: no call of an earlier one waits here.
+                    bookmarks[path] = reader.bookmark_at(before)
+                    recording.reached_turn()
                 _record(recording, payload)
-            if number % _SAVE_EVERY == 0:
-                tell(reader.bookmark["offset"], size)
+            before = reader.offset
+            if number % _TELL_EVERY == 0:
+                tell(before, size)
         for payload in history.end(last):
             _record(recording, payload)
-        bookmarks[path] = reader.bookmark
+        if agent:
+            bookmarks[path] = reader.bookmark
         done.skipped_lines += reader.skipped
     tell(size, size)
     recording.take_in_usage(path, subagent=bool(agent))
+    if recording.count:
+        recording.keep_unknown(clean(history.kept), history.unknown)
     for kind, count in history.unknown.items():
         done.unknown[kind] = done.unknown.get(kind, 0) + count
 
 
 def _record(recording: Recording, payload: dict[str, object]) -> None:
-    event = read_event(redact(payload))
+    event = read_event(clean(payload))
     if event is not None:
         recording.take(event)

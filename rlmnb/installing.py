@@ -29,6 +29,7 @@ EVENTS: dict[str, int] = {
     "PreCompact": 10,
     "PostCompact": 5,
     "CwdChanged": 5,
+    "FileChanged": 5,
 }
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _OURS = "rlmnb.hook"
@@ -67,6 +68,14 @@ def command() -> str:
     return f"{shlex.quote(real_interpreter())} -I -c 'from {_OURS} import run; run()'"
 
 
+def hook_entry(seconds: int, *, windows: bool = os.name == "nt") -> dict[str, Any]:
+    """Return one hook as settings have it. On Windows no shell reads the command."""
+    if not windows:
+        return {"type": "command", "command": command(), "timeout": seconds}
+    args = ["-I", "-c", f"from {_OURS} import run; run()"]
+    return {"type": "command", "command": real_interpreter(), "args": args, "timeout": seconds}
+
+
 def installed(scope: str) -> bool:
     """Tell whether the hooks are in a settings file."""
     return _OURS in _read(settings_path(scope))
@@ -78,9 +87,7 @@ def install(scope: str) -> Change:
     settings = _without(_parsed(path))
     hooks = settings.setdefault("hooks", {})
     for event, seconds in EVENTS.items():
-        entry: dict[str, Any] = {
-            "hooks": [{"type": "command", "command": command(), "timeout": seconds}]
-        }
+        entry: dict[str, Any] = {"hooks": [hook_entry(seconds)]}
         if event in _MATCHED:
             entry = {"matcher": "*", **entry}
         hooks.setdefault(event, []).append(entry)
@@ -145,7 +152,7 @@ def _without(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_ours(hook: Any) -> bool:
-    return isinstance(hook, dict) and _OURS in str(hook.get("command", ""))
+    return isinstance(hook, dict) and _OURS in f"{hook.get('command', '')} {hook.get('args', '')}"
 
 
 def _written(settings: dict[str, Any]) -> str:

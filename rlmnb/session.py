@@ -252,6 +252,10 @@ class Session:
         state = checked_state(self.stored_state(), self._place.notebook).model_dump(mode="json")
         computed = {"files": self.context_files(), "tool_outputs": self._tool_outputs()}
         state["context"] = {**state["context"], **computed}
+        if state["budget"]["by_model"]:
+            from rlmnb.models.spending import with_costs
+
+            state["budget"] = with_costs(state)
         state["cells"] = {"count": len(self.cells), "index_path": self._place.index}
         state["trajectory"] = {"events_count": state["appended"], "export_path": None}
         return state
@@ -274,6 +278,19 @@ class Session:
                         "last_access": at,
                     }
         return found
+
+    def changes_seen(self) -> dict[str, Any]:
+        """Return the files that make cells stale and that a client saw change, and when.
+
+        What is stale is found by hashing; this adds what was told while the agent was at work.
+        """
+        told = sessions.section(sessions.section(self.stored_state(), "context"), "changed_files")
+        causes = [cause for each in self.stale.values() for cause in each]
+        return {
+            path: change
+            for path, change in told.items()
+            if isinstance(change, dict) and any(cause.startswith(f"{path} ") for cause in causes)
+        }
 
     def _tool_outputs(self) -> list[dict[str, Any]]:
         return [
@@ -353,6 +370,14 @@ class Session:
         entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
 
+    def retell(self, cell_id: str, text: str) -> None:
+        """Give a markdown cell another text, unless somebody has edited it since it was read."""
+        cell = self._raw_cell(cell_id)
+        if cell.get("cell_type") != "markdown":
+            raise InvalidCellError(f"{cell_id} is no markdown cell; its source is its owner's")
+        of = [digest.source_hash("".join(cell["source"])), digest.output_hash([])]
+        self._write({"op": "update", "cell_id": cell_id, "text": portable(text), "of": of})
+
     def invalidate(self, selector: str | int, reason: str, **evidence: Any) -> list[CellId]:
         """Mark finished cells as no longer valid and return them; their outputs stay.
 
@@ -382,6 +407,24 @@ class Session:
             mark = None if why is None else {**why, **evidence}
             change = {"record": {"status": status}, "replace": {"invalidated": mark}}
             entries.append({"op": "update", "cell_id": cell.cell_id, **change})
+        if entries:
+            self._write(*entries)
+
+    def tag(self, cell_id: str, tag: str) -> None:
+        """Give a cell one of Jupyter's tags; saying it twice changes nothing."""
+        cell = self.cell(cell_id)
+        if not tag or "," in tag:
+            raise InvalidCellError(f"a tag is a text without commas, found {tag!r}")
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": {}, "tag": tag})
+
+    def drop_calls(self, places: Mapping[str, Sequence[int]]) -> None:
+        """Forget kept model calls: of each cell those at these places of its list."""
+        entries = []
+        for cell_id, gone in places.items():
+            calls = self._raw_cell(cell_id)["metadata"]["rlmnb"]["calls"]
+            kept = [call for at, call in enumerate(calls) if at not in gone]
+            change = {"record": {}, "replace": {"calls": kept}}
+            entries.append({"op": "update", "cell_id": cell_id, **change})
         if entries:
             self._write(*entries)
 
@@ -463,11 +506,16 @@ class Session:
 
     def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
         """Take along what the cells' outputs are kept in; a plain notebook has its own store."""
+        from rlmnb.format.keptcalls import objects_of_calls
+
         for cell in cells:
             record = cell["metadata"].get("rlmnb")
             output = record.get("output") if isinstance(record, dict) else None
             for item in (output.get("objects") or ()) if isinstance(output, dict) else ():
                 target.put(self.objects.get(item["object"]))
+            for name in objects_of_calls(record):
+                if name in self.objects:
+                    target.put(self.objects.get(name))
 
 
 def _begin(

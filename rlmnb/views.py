@@ -206,3 +206,14 @@ def text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
             text = data.get("text/plain", "") if isinstance(data, dict) else ""
             parts.append(str(digest.value_of_lines(text)) + "\n")
     return "".join(parts)
+
+
+def whole_output(cell: Cell, stored: Callable[[str], bytes]) -> bytes:
+    """Return all the text a cell printed, with what was too long for the notebook in its place."""
+    record = cell.record
+    kept = {item.output: item.object for item in record.output.objects} if record else {}
+    parts = [
+        stored(kept[number]) if number in kept else text_of([output]).encode()
+        for number, output in enumerate(cell.outputs)
+    ]
+    return b"".join(parts)

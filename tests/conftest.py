@@ -53,8 +53,7 @@ def run() -> Run:
             [sys.executable, "-m", "rlmnb", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
-            **options,
+            **{"timeout": 60, **options},
         )
 
     return call

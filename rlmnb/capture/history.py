@@ -1,5 +1,7 @@
 """Past transcripts of Claude Code as the events its hooks would have told of."""
 
+from rlmnb.jsontext import compact
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -7,6 +9,9 @@ if TYPE_CHECKING:
 
 _KNOWN = ("user", "assistant")
 _LONGEST_WAIT = 1000
+_MOST_KEPT = 256 * 1024
+# What was said before a call, as far as it is kept with it.
+LONGEST_REASON = 1000
 
 
 class History:
@@ -16,9 +21,12 @@ class History:
         self._session_id = session_id
         # Whose transcript it is: nothing for the session's own, an id for a sub-agent's.
         self._agent = agent or {}
-        self._calls: dict[str, tuple[str, Any]] = {}
+        self._calls: dict[str, tuple[str, Any, str]] = {}
         self._said = ""
         self.unknown: dict[str, int] = {}
+        # What records of unknown kinds say, the first of them: their client removes it some day.
+        self.kept: list[dict[str, Any]] = []
+        self._kept_bytes = 0
 
     def events(self, record: "dict[str, Any]") -> "Iterator[dict[str, Any]]":
         """Yield what one record tells of."""
@@ -27,6 +35,7 @@ class History:
         if kind not in _KNOWN or not isinstance(message, dict):
             if isinstance(kind, str):
                 self.unknown[kind] = self.unknown.get(kind, 0) + 1
+                self._keep(record)
             return
         content = message.get("content")
         if kind == "assistant":
@@ -49,6 +58,11 @@ class History:
                 told[ours] = record[theirs]
         return {**told, **fields}
 
+    def _keep(self, record: "dict[str, Any]") -> None:
+        self._kept_bytes += len(compact(record)) if self._kept_bytes < _MOST_KEPT else 0
+        if self._kept_bytes < _MOST_KEPT:
+            self.kept.append(record)
+
     def _assistant(self, content: "Any") -> None:
         for block in content if isinstance(content, list) else ():
             if not isinstance(block, dict):
@@ -56,7 +70,7 @@ class History:
             if block.get("type") == "text" and isinstance(block.get("text"), str):
                 self._said = block["text"]
             elif block.get("type") == "tool_use" and isinstance(block.get("id"), str):
-                self._calls[block["id"]] = (str(block.get("name")), block.get("input"))
+                self._calls[block["id"]] = (str(block.get("name")), block.get("input"), self._said)
                 while len(self._calls) > _LONGEST_WAIT:
                     del self._calls[next(iter(self._calls))]
 
@@ -66,6 +80,7 @@ class History:
                 yield self._event(record, "PostCompact", compact_summary=text)
             return
         yield from self.end(record)
+        self._calls.clear()  # what has no result when the next turn begins will never have one
         yield self._event(record, "UserPromptSubmit", prompt=text, prompt_id=record.get("uuid"))
 
     def _answers(
@@ -88,8 +103,10 @@ class History:
         name = block.get("tool_use_id")
         if not isinstance(name, str):
             return
-        tool, args = self._calls.pop(name, ("unknown", {}))
+        tool, args, said = self._calls.pop(name, ("unknown", {}, ""))
         call = {"tool_name": tool, "tool_input": args, "tool_use_id": name}
+        if said:
+            call["imported_rationale"] = said[:LONGEST_REASON]
         whole = record.get("toolUseResult")
         if block.get("is_error"):
             error = whole if isinstance(whole, str) else _text(block.get("content"))

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILE = "progress.json"
-_MOST = {"calls": 400, "writers": 2000, "pending": 200, "agents": 200, "messages": 400}
+_MOST = {
+    "calls": 400,
+    "writers": 2000,
+    "pending": 200,
+    "agents": 200,
+    "messages": 400,
+    "seen": 200,
+    "words": 400,
+    "tasks": 200,
+}
 
 
 class Progress:

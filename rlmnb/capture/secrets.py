@@ -48,7 +48,8 @@ def redact(value: "Any") -> "Any":
             sys.setrecursionlimit(limit)
 
 
-def _mark(kind: str, secret: str) -> str:
+def mark(kind: str, secret: str) -> str:
+    """Return what stands in the place of a secret: equal secrets have equal marks."""
     return f"{_MARK}{kind}:{digest.of_text(secret)[7:15]}]"
 
 
@@ -131,7 +132,7 @@ def _replaced(text: str, spans: "list[Span]") -> str:
         if span[0] < end:
             end = max(end, span[1])
             continue
-        parts += [text[done:start], _mark(kind, _essence(kind, text[start:end]))]
+        parts += [text[done:start], mark(kind, _essence(kind, text[start:end]))]
         done = end
         start, end, kind = span
     return "".join([*parts, text[done:]])
@@ -162,10 +163,10 @@ def _without_private(text: str) -> str:
         elif depth:
             depth -= 1
             if not depth:
-                parts += [text[done:opened], _mark("private", text[opened : tag.end()])]
+                parts += [text[done:opened], mark("private", text[opened : tag.end()])]
                 done = tag.end()
     if depth:
-        parts += [text[done:opened], _mark("private", text[opened:])]
+        parts += [text[done:opened], mark("private", text[opened:])]
         done = len(text)
     return "".join([*parts, text[done:]])
 
@@ -214,7 +215,7 @@ def _named(name: str, value: str, searches: "Sequence[Search]") -> str:
         # As it stands in a request, where the patterns know it.
         return _redacted(f"{name}: {value}", searches)[len(name) + 2 :]
     if is_credible(value) and (kind := kind_of_name(name)) is not None:
-        return _mark(kind, value)
+        return mark(kind, value)
     return value
 
 

@@ -81,9 +81,18 @@ class Reader:
         return digest.of_bytes(read_at(self._descriptor, start, offset - start))
 
     @property
+    def offset(self) -> int:
+        """Up to which byte records were read."""
+        return self._offset
+
+    @property
     def bookmark(self) -> "Bookmark":
         """Where the next reader goes on."""
-        return {"offset": self._offset, "hash": self._mark(self._offset)}
+        return self.bookmark_at(self._offset)
+
+    def bookmark_at(self, offset: int) -> "Bookmark":
+        """Return the bookmark of a place that was passed."""
+        return {"offset": offset, "hash": self._mark(offset)}
 
     def __iter__(self) -> "Iterator[dict[str, Any]]":
         """Yield each finished record. Lines that are none are counted and passed over.

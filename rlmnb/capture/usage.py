@@ -1,9 +1,8 @@
 """What models have used, from a transcript: each message once, however often it is there."""
 
+from rlmnb.capture.history import LONGEST_REASON
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
-
-_LONGEST_REASON = 1000
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +26,25 @@ def usage_since(
     found: dict[str, dict[str, int]] = {}
     reasons: dict[str, str] = {}
     said = ""
+    since = progress.text("since") or ""
     try:
         reader = Reader(path, bookmarks.get(path))
     except (OSError, RlmnbError):
         return {}, {}  # gone, or no file of the kind that a transcript is
     with reader:
         for record in reader:
-            _count(record, counted, found)
+            _count(record, counted, {} if _repeated(record, since) else found)
             said = _listen(record, said, reasons)
             if deadline is not None and deadline():
                 break
         bookmarks[path] = reader.bookmark
     return found, reasons
+
+
+def _repeated(record: "dict[str, Any]", since: str) -> bool:
+    """Tell whether a fork only repeats a message of its parent's, where it was counted."""
+    at = record.get("timestamp")
+    return bool(since) and isinstance(at, str) and at < since
 
 
 def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> str:
@@ -54,7 +60,7 @@ def _listen(record: "dict[str, Any]", said: str, reasons: "dict[str, str]") -> s
             if record.get("type") == "assistant":
                 said = block["text"]
         elif block.get("type") == "tool_use" and isinstance(block.get("id"), str) and said:
-            reasons[block["id"]] = said[:_LONGEST_REASON]
+            reasons[block["id"]] = said[:LONGEST_REASON]
     return said
 
 
@@ -80,10 +86,23 @@ def _count(
     base: list[int] = before if known else [0] * len(now)
     counted[name] = now
     entry = found.setdefault(
-        model, {"calls": 0, "tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0}
+        model,
+        dict.fromkeys(
+            (
+                "calls",
+                "tokens",
+                "input_tokens",
+                "output_tokens",
+                "cache_read_tokens",
+                "cache_write_tokens",
+            ),
+            0,
+        ),
     )
     entry["calls"] += not known
     entry["tokens"] += now[0] + now[1] - base[0] - base[1]
+    entry["input_tokens"] += now[0] - base[0]
+    entry["output_tokens"] += now[1] - base[1]
     entry["cache_read_tokens"] += now[2] - base[2]
     entry["cache_write_tokens"] += now[3] - base[3]
 

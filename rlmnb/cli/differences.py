@@ -192,6 +192,8 @@ def show_spending(comparison: Comparison) -> None:
     for model, amounts in spending.by_model.items():
         rows.append((f"{model} tokens", amounts["tokens"], ""))
         rows.append((f"{model} cost", amounts["cost_usd"], "$"))
+    rows.append(("model calls of cells", spending.of_cells["calls"], ""))
+    rows.append(("cost of cells", spending.of_cells["cost_usd"], "$"))
     rows.append(("tokens of cells", spending.of_cells["tokens"], ""))
     rows.append(("time of cells", spending.of_cells["execution_time_ms"], "ms"))
     if not any(amount.a or amount.b for _, amount, _ in rows):

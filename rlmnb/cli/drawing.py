@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import judged, opened
-from rlmnb.errors import CellNotFoundError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidNameError, StorageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
+from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
+from rlmnb.picture.placing import put_into
 from rlmnb.session import Session
 
 _MERMAID_EDGES = 500
@@ -38,11 +38,13 @@ def show_graph(args: Namespace) -> int:
         by_turn=False if args.all else (True if args.by_turn else None),
         cell=_chosen_cell(session, args.cell) if args.cell else None,
     )
+    if args.into_notebook:
+        return _put_into(session, picture, args)
     form = _form(args)
     if form == "text" and not args.output:
         _tell(picture, session)
     else:
-        _hand_over(_written(picture, form), args.output)
+        _hand_over(written(picture, form), args.output)
     if picture.collapsed and not args.by_turn:
         every = f"rlmnb graph {session.place.name} --all"
         text.note(
@@ -54,6 +56,20 @@ def show_graph(args: Namespace) -> int:
             f"note: {len(picture.edges)} edges; Mermaid draws at most {_MERMAID_EDGES} unless "
             "its maxEdges is raised; --svg has no limit"
         )
+    return 0
+
+
+def _put_into(session: Session, picture: Picture, args: Namespace) -> int:
+    if args.form or args.output:
+        raise InvalidNameError(
+            "--into-notebook draws a Mermaid picture into the notebook, and nowhere else",
+            hint=f"run: rlmnb graph {session.place.name} --into-notebook",
+        )
+    cell_id = put_into(session, picture)
+    if args.json:
+        text.print_json({"session": session.id, "cell_id": cell_id})
+    else:
+        text.say(f"{cell_id}  in {session.path}; again after a change: the same command")
     return 0
 
 
@@ -84,20 +100,6 @@ def _tell(picture: Picture, session: Session) -> None:
     marks = texts.UNICODE if text.unicode_output() else texts.ASCII
     for line in texts.lines(picture, width=width, marks=marks):
         text.say(*(text.painted(part, style) if style else part for part, style in line))
-
-
-def _written(picture: Picture, form: str) -> str:
-    if form == "svg":
-        from rlmnb.picture.svg import svg
-
-        return svg(picture)
-    forms: dict[str, Callable[[Picture], str]] = {
-        "mermaid": texts.mermaid,
-        "dot": texts.dot,
-        "json": lambda whole: json.dumps(whole.as_dict(), ensure_ascii=False) + "\n",
-        "text": lambda whole: texts.joined(texts.lines(whole)),
-    }
-    return forms[form](picture)
 
 
 def _hand_over(drawn: str, path: str | None) -> None:

@@ -20,6 +20,7 @@ from rlmnb.session import Session
 from rlmnb.store import sessions
 from rlmnb.store.layout import sessions_root
 
+_MOST_NAMED = 20
 _SCOPES = ("user", "project", "local")
 
 
@@ -180,6 +181,17 @@ def import_sessions(args: Namespace) -> int:
     return 1 if any(each.status == "failed" for each in done) else 0
 
 
+def _because(session: Session) -> str:
+    """Name the file that makes cells stale: one seen to change, else any that did."""
+    told = [*session.changes_seen(), *_changed(session)]
+    return f" ({os.path.basename(told[0])} changed)" if told else ""
+
+
+def _changed(session: Session) -> list[str]:
+    causes = [cause for each in session.stale.values() for cause in each]
+    return [cause.removesuffix(" changed") for cause in causes if cause.endswith(" changed")]
+
+
 def statusline(args: Namespace) -> int:
     """Print one line for Claude Code's status line, from what it says on standard input."""
     told: Any = {}
@@ -200,6 +212,8 @@ def statusline(args: Namespace) -> int:
         "session": session.id,
         "cells": len(session.cells),
         "stale": len(session.stale),
+        "stale_cells": list(session.stale)[:_MOST_NAMED],
+        "changed_files": session.changes_seen(),
         "failed": len(session.cells(status="failed")),
         "tokens": budget.get("total_tokens_used") or 0,
         "cost_usd": budget.get("cost_usd"),
@@ -208,7 +222,7 @@ def statusline(args: Namespace) -> int:
         text.print_json(figures)
         return 0
     parts = [text.count(len(session.cells), "cell")]
-    parts += [f"{figures['stale']} stale"] if figures["stale"] else []
+    parts += [f"{figures['stale']} stale{_because(session)}"] if figures["stale"] else []
     parts += [f"{figures['failed']} failed"] if figures["failed"] else []
     parts += [f"{figures['tokens']:,} tokens"] if figures["tokens"] else []
     if isinstance(figures["cost_usd"], int | float):

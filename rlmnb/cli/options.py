@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from rlmnb.cli.calloptions import add_calls, add_replay_options
+from rlmnb.cli.modeloptions import add_model, add_run
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.version import PACKAGE
 from rlmnb.graph.rules import RULES
@@ -59,8 +61,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_reading(commands)
     _add_writing(commands)
     _add_replaying(commands)
+    add_calls(commands)
     _add_running(commands)
+    add_run(commands)
+    add_model(commands)
     _add_hooks(commands)
+    _add_telling(commands)
     _add_seeing(commands)
     _add_judging(commands)
     _add_keeping(commands)
@@ -187,6 +193,12 @@ def _add_writing(commands: _Commands) -> None:
     )
     _session(parser)
     parser.add_argument("--title", help="the new title; empty removes it")
+    parser.add_argument("--goal", metavar="TEXT", help="what it was begun for, in other words")
+    parser.add_argument(
+        "--activation",
+        choices=("complexity", "always", "never", "on", "off"),
+        help="recursive work: by the prompt's complexity, always, never; on and off are by hand",
+    )
     parser.add_argument("--tag", action="append", default=[], help="add a tag")
     parser.add_argument("--untag", action="append", default=[], help="remove a tag")
     parser.add_argument(
@@ -234,8 +246,11 @@ def _add_replaying(commands: _Commands) -> None:
     parser.add_argument("--check", action="store_true", help="exit 1 if anything is stale")
     parser.add_argument("--verify", action="store_true", help="exit 1 if anything had to run")
     parser.add_argument(
-        "--force", action="store_true", help="run every cell, or every one that is selected"
+        "--force",
+        action="store_true",
+        help="run every cell, or every one that is selected, and past the budget for model calls",
     )
+    add_replay_options(parser)
     parser.add_argument(
         "--allow-effects",
         action="store_true",
@@ -420,7 +435,46 @@ def _add_migrate(commands: _Commands) -> None:
     )
 
 
+def _add_telling(commands: _Commands) -> None:
+    parser = commands.add(
+        "complexity",
+        "telling:complexity",
+        "say how much a prompt asks for, by rules alone, and why",
+        "rlmnb complexity 'why do all workers stop? compare a.py with b.py'",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt; - is stdin")
+    parser = commands.add(
+        "blame",
+        "telling:blame",
+        "say which cell, in which session and for which goal, wrote a file or a line of it",
+        "rlmnb blame auth.py:12\n  rlmnb blame auth.py --json",
+    )
+    parser.add_argument("place", metavar="FILE[:LINE]", help="a file, and a line of it from 1")
+    parser.add_argument("--all", action="store_true", help="sessions of other projects too")
+    parser = commands.add(
+        "export",
+        "telling:export",
+        "write a session's traces, decisions or events as lines of JSON",
+        "rlmnb export decisions demo --output decisions.jsonl",
+    )
+    parser.add_argument(
+        "kind",
+        choices=("traces", "decisions", "events"),
+        help="why each cell was made; only those that decide something; all that happened",
+    )
+    _session(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+
+
 def _add_seeing(commands: _Commands) -> None:
+    parser = commands.add(
+        "open",
+        "opening:open_in_lab",
+        "open a session in JupyterLab, starting one if none shows it, and print the address",
+        "rlmnb open demo --no-browser",
+    )
+    _session(parser)
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser = commands.add(
         "graph",
         "drawing:show_graph",
@@ -437,6 +491,11 @@ def _add_seeing(commands: _Commands) -> None:
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=summary)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write to a file, whose ending can name the form"
+    )
+    parser.add_argument(
+        "--into-notebook",
+        action="store_true",
+        help="put a Mermaid picture into the notebook, which any Jupyter draws; again refreshes it",
     )
     parser.add_argument("--cell", metavar="CELL", help="only what it needs and what needs it")
     parser.add_argument("--files", action="store_true", help="files read and written are nodes too")
@@ -503,6 +562,19 @@ def _add_keeping(commands: _Commands) -> None:
         action="store_true",
         help="start a kernel, run a cell in it, and say how it went",
     )
+    parser = add(
+        "scrub",
+        "scrubbing:scrub",
+        "find secrets in what was written before, and with --yes take them out",
+        "rlmnb scrub demo\n  rlmnb scrub --all --yes\n"
+        "\nexit code 1: something was found and left as it is",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument("--all", action="store_true", help="every session, archived ones too")
+    parser.add_argument(
+        "--entropy", action="store_true", help="what only looks random too; takes some ids with it"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it; without this, only say")
     parser = add("du", "keeping:du", "show what takes disk space", "rlmnb du")
     _session(parser, without="all sessions")
     parser = add(

@@ -6,15 +6,18 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
-from rlmnb.store.layout import Place, sessions_root
-from rlmnb.views import Cell, text_of
+from rlmnb.store.layout import sessions_root
+from rlmnb.views import Cell, text_of, whole_output
+
+if TYPE_CHECKING:
+    from rlmnb.format.record import CellRecord
 
 _STORY = ("markdown", "raw")
 # In a terminal, as many cells of a chain as a person reads.
@@ -49,7 +52,7 @@ def list_sessions(args: Namespace) -> int:
         return _list_archived(args)
     here = project.describe(".")["project"] if args.here else None
     rows = [
-        _session_row(place, state)
+        sessions.described(place, state)
         for place, state in sessions.newest_first(sessions.all_places(sessions_root()))
         if (not args.active or sessions.is_active(state))
         and (here is None or sessions.section(state).get("project") == here)
@@ -87,7 +90,7 @@ def _list_archived(args: Namespace) -> int:
     here = project.describe(".")["project"] if args.here else None
     rows = [
         {
-            **_about(each.session_id, sessions.section(each.manifest)),
+            **sessions.about(each.session_id, sessions.section(each.manifest)),
             "archived_at": each.manifest.get("archived_at"),
             "cells": each.manifest.get("cells"),
             "files": each.manifest.get("files"),
@@ -141,25 +144,6 @@ def _project_directory(path: str | None) -> str:
     return (path or "-").removesuffix("/.git")
 
 
-def _session_row(place: Place, state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **_about(place.session_id, sessions.section(state)),
-        "active": sessions.is_active(state),
-        "path": place.notebook,
-    }
-
-
-def _about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
-    texts = {key: session.get(key) for key in keys}
-    return {
-        "id": session_id,
-        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
-        "tags": session.get("tags"),
-        "parent_session_id": session.get("parent_session_id"),
-    }
-
-
 def show(args: Namespace) -> int:
     """Show one session: what it is, and how its cells stand."""
     session = judged(opened(args))
@@ -174,16 +158,22 @@ def show(args: Namespace) -> int:
         "notebook": session.path,
         "project": _project_directory(about["project"]),
         "branch": about["branch"],
+        "goal": text.first_line(about["original_goal"]),
+        "now at": text.first_line(about["goal"] if about["goal"] != about["title"] else None),
+        "about": ", ".join(about["keywords"]),
+        "recursion": _activation_line(state["activation"]),
         "begun": text.ago(about["created_at"]),
         "updated": text.ago(about["updated_at"]),
         "ended": text.ago(about["ended_at"]) if about["ended_at"] else None,
-        "forked from": (about["forked_from"] or {}).get("session_id"),
+        "forked from": _origin(about),
         "tags": ", ".join(about["tags"]),
         "transcript": session.transcript_path,
         "at hand": ", ".join(state["context"]["working_memory"]),
         "cells": _cells_line(session),
         "files": len(state["context"]["files"]) or None,
         "tokens": state["budget"]["total_tokens_used"] or None,
+        "cost": _cost_line(state["budget"]),
+        "calls": _calls_line(state),
     }
     for label, value in lines.items():
         if value:
@@ -191,6 +181,49 @@ def show(args: Namespace) -> int:
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
     return 0
+
+
+def _origin(about: Mapping[str, Any]) -> str | None:
+    origin = about["forked_from"] or {}
+    if not origin:
+        return about["parent_session_id"] and str(about["parent_session_id"])
+    cell = origin.get("cell_id")
+    return f"{origin['session_id']}{f' after {cell}' if cell else ''}"
+
+
+def _activation_line(activation: Mapping[str, Any]) -> str | None:
+    """Say whether recursive work is on for the last prompt, and why."""
+    if activation["complexity_score"] is None and not activation["activation_reason"]:
+        return None
+    word = "on" if activation["rlm_active"] else "off"
+    score = activation["complexity_score"]
+    shown = f", complexity {score:.2f}" if score is not None else ""
+    reason = activation["activation_reason"]
+    return f"{word} ({activation['activation_mode']}{shown})" + (f": {reason}" if reason else "")
+
+
+def _cost_line(budget: dict[str, Any]) -> str | None:
+    """Say what the agent's own use cost, as far as prices are known."""
+    if not budget["by_model"]:
+        return None
+    if budget["cost_usd"] is not None:
+        return f"${budget['cost_usd']:.2f}"
+    costs = [use["cost_usd"] for use in budget["by_model"].values()]
+    known = sum(cost for cost in costs if cost is not None)
+    unknown = costs.count(None)
+    some = f"${known:.2f} and " if unknown < len(costs) else ""
+    return f"{some}{text.count(unknown, 'model')} of unknown price"
+
+
+def _calls_line(state: dict[str, Any]) -> str | None:
+    """Say how many model calls the cells have made and were spared."""
+    made, reused = (
+        sum(each["calls"] for each in state["budget"]["cells"][side].values())
+        for side in ("made", "reused")
+    )
+    if not made and not reused:
+        return None
+    return f"{made} made, {reused} spared; see: rlmnb budget"
 
 
 def _cells_line(session: Session) -> str:
@@ -215,6 +248,8 @@ def list_cells(args: Namespace) -> int:
     if args.status == "stale":
         for cell in found:
             text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
+        for path, change in session.changes_seen().items():
+            text.note(f"{path}: seen to change {text.ago(change.get('at'))}")
     return 0
 
 
@@ -247,7 +282,7 @@ def show_cell(args: Namespace) -> int:
     session = judged(opened(args))
     cell = session.cell(args.cell)
     if args.output:
-        sys.stdout.buffer.write(full_output(session, cell))
+        sys.stdout.buffer.write(whole_output(cell, session.objects.get))
         sys.stdout.flush()
         return 0
     try:
@@ -276,6 +311,7 @@ def show_cell(args: Namespace) -> int:
     text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
         text.say(f"  because {cause}")
+    _say_why(record)
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
         text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
@@ -290,15 +326,18 @@ def show_cell(args: Namespace) -> int:
     return 0
 
 
-def full_output(session: Session, cell: Cell) -> bytes:
-    """Return all the text a cell printed, with what was too long for the notebook in its place."""
-    record = cell.record
-    kept = {item.output: item.object for item in record.output.objects} if record else {}
-    parts = [
-        session.objects.get(kept[number]) if number in kept else text_of([output]).encode()
-        for number, output in enumerate(cell.outputs)
-    ]
-    return b"".join(parts)
+def _say_why(record: CellRecord | None) -> None:
+    """Show what a cell was for, where its agent has told."""
+    if record is None:
+        return
+    trace = record.trace
+    for label, told in (
+        ("goal", trace.goal),
+        ("decision", trace.decision),
+        ("why", trace.rationale),
+    ):
+        if told:
+            text.labelled(label, told, 9)
 
 
 def show_chain(args: Namespace) -> int:
@@ -393,6 +432,23 @@ def list_files(args: Namespace) -> int:
     return 0
 
 
+def _spent(session: Session) -> dict[str, Any]:
+    """Return what the agent and the cells' calls cost; null where a price is not known."""
+    state = session.stored_state()
+    budget = sessions.section(state, "budget")
+    if not budget.get("by_model") and not budget.get("cells"):
+        return {"cost_usd": None}
+    from rlmnb.models.spending import overview
+
+    found = overview(state)
+    return {
+        "cost_usd": found["agent"]["usd"],
+        "calls_made": found["spent"]["calls"],
+        "calls_cost_usd": found["spent"]["usd"],
+        "calls_saved_usd": found["saved"]["usd"],
+    }
+
+
 def touches(cell: Cell, path: str) -> bool:
     """Tell whether a cell read or wrote exactly this file."""
     return path in cell.entry.get("files_read", ()) or path in cell.entry.get("files_written", ())
@@ -417,6 +473,7 @@ def show_stats(args: Namespace) -> int:
         "files": len(session.context_files()),
         "execution_time_ms": sum(entry.get("ms") or 0 for entry in entries),
         "tokens": sum(entry.get("tokens") or 0 for entry in entries),
+        **_spent(session),
     }
     if args.json:
         text.print_json(stats)

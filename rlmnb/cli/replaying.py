@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from dataclasses import asdict
 from typing import Any
 
 from rlmnb import digest
@@ -13,7 +12,7 @@ from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError, KernelError
 from rlmnb.replay.cells import code_cells, stale_cells
-from rlmnb.replay.planning import Planned, plan, with_what_they_need
+from rlmnb.replay.planning import Planned, asked_for, plan, plan_as_dict
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
 from rlmnb.replay.wishes import Wishes
@@ -32,13 +31,22 @@ def status(args: Namespace) -> int:
     fresh = [cell.cell_id for cell in code_cells(session) if cell.cell_id not in stale]
     if args.json:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
-        text.print_json({"fresh": fresh, "stale": causes})
+        seen = session.changes_seen()
+        text.print_json({"fresh": fresh, "stale": causes, "changed_files": seen})
         return 0
     _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
+    tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if stale:
         text.note(f"bring them up to date: rlmnb replay {session.place.name}")
     return 0
+
+
+def tell_changes(session: Session) -> None:
+    """Say which files were seen to change while the agent was at work, and when."""
+    for path, change in session.changes_seen().items():
+        event = {"add": "was made", "unlink": "was removed"}.get(str(change.get("event")))
+        text.say(f"{path} {event or 'changed'} {text.ago(change.get('at'))}, seen by the client")
 
 
 def _tell_stale(session: Session, stale: list[Planned]) -> None:
@@ -50,7 +58,9 @@ def _tell_stale(session: Session, stale: list[Planned]) -> None:
             text.say("      because ", cause)
         if planned.hindered:
             text.say("      not run: ", planned.hindered)
-        elif planned.effects:
+        elif planned.asks:
+            text.say("      may call a model")
+        if planned.effects and not planned.hindered:
             text.say("      changes things outside the notebook: ", ", ".join(planned.effects))
     if len(stale) > _SHOWN:
         text.say(f"and {len(stale) - _SHOWN} more; all of them with --json")
@@ -81,7 +91,7 @@ def run_replay(args: Namespace) -> int:
     if args.verify:
         return _verify(session, report, as_json=args.json)
     if args.json:
-        found = _as_dict(report)
+        found = report.as_dict()
         if before is not None:
             found |= {"session": session.id, "diff": _difference(session, before).as_dict()}
         text.print_json(found)
@@ -98,9 +108,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     only: frozenset[str] | None = None
     chosen: list[str] | None = None
     if selector:
-        stale = stale_cells(session)
-        chosen = [str(cell.cell_id) for cell in session.select(selector, stale)]
-        only = with_what_they_need(session, chosen)
+        only, chosen = asked_for(session, selector)
     force = frozenset[str]()
     if args.force:
         named = {cell.cell_id for cell in code_cells(session)}
@@ -109,7 +117,7 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     def tell(cell_id: str, number: int, state: str) -> None:
         if not args.json and not cell_id:
             text.note(state)
-        elif not args.json and sys.stderr.isatty():
+        elif not args.json and state == "running" and sys.stderr.isatty():
             text.note(f"{state}  {number:>4}  {cell_id}")
 
     return Wishes(
@@ -120,6 +128,9 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
         timeout=args.timeout,
         memory=args.memory,
         keep_kernel=args.keep_kernel,
+        calls="none" if args.verify else args.calls,
+        calls_expire=args.calls_expire,
+        over_budget=args.force and not args.within_budget,
         tell=tell,
     )
 
@@ -136,12 +147,7 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
     runs = [each for each in planned if not each.hindered]
     hindered = [each for each in planned if each.hindered]
     if args.json:
-        text.print_json(
-            {
-                "would_execute": [each.as_dict() for each in runs],
-                "would_skip": [each.as_dict() for each in hindered],
-            }
-        )
+        text.print_json(plan_as_dict(planned))
     else:
         _tell_stale(session, planned)
         text.say(f"{text.count(len(runs), 'cell')} would run, or may once those above them have")
@@ -150,8 +156,18 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
     return 1 if args.check and planned else 0
 
 
-def _as_dict(report: Report) -> dict[str, Any]:
-    return {**asdict(report), "calls": {"made": 0, "reused": 0}}
+def _calls_line(report: Report) -> str:
+    """Say what model calls cost and what reuse has spared; nothing if there were none."""
+    made, reused = report.calls.total_made(), report.calls.total_reused()
+    if not made.calls and not reused.calls:
+        return ""
+    parts = [
+        f"{text.count(each.calls, 'model call')} {word}, {each.tokens} tokens"
+        + (f", ${each.usd:.4f}" if each.calls > each.unpriced else "")
+        for word, each in (("made", made), ("saved", reused))
+        if each.calls
+    ]
+    return "; ".join(parts)
 
 
 def _tell_report(session: Session, report: Report) -> None:
@@ -176,6 +192,8 @@ def _tell_report(session: Session, report: Report) -> None:
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
     parts += [f"{len(report.left)} stale and not asked for"] if report.left else []
     text.say(f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
+    if line := _calls_line(report):
+        text.say(line)
 
 
 def _difference(session: Session, before: dict[str, Any]) -> Any:
@@ -196,9 +214,11 @@ def _tell_difference(session: Session, before: dict[str, Any]) -> None:
 def _verify(session: Session, report: Report, *, as_json: bool) -> int:
     ok = not report.executed and not report.failed
     if as_json:
-        text.print_json({**_as_dict(report), "verified": ok})
+        text.print_json({**report.as_dict(), "verified": ok})
     elif ok:
         text.say(f"nothing ran: all {len(report.reused)} cells hold, no call was made")
+        if line := _calls_line(report):
+            text.say(line)
     else:
         _tell_report(session, report)
     return 0 if ok else 1

@@ -25,7 +25,7 @@ def execute(args: Namespace) -> int:
     code = sys.stdin.read() if args.cell == "-" else args.cell
     if not code.strip():
         raise InvalidNameError("there is no code to run", hint="run: rlmnb exec 'print(1)'")
-    session = _session(args.session)
+    session = begun(args.session)
     cell_id = session.append(code)
     # It was asked for, with all it does; a stale cell it builds on runs first, unless that one
     # changes things outside the notebook.
@@ -68,7 +68,7 @@ def execute(args: Namespace) -> int:
     return 1 if failed else 0
 
 
-def _session(target: str | None) -> Session:
+def begun(target: str | None) -> Session:
     """Open a session, or begin the one that is named."""
     try:
         return Session.open(target)

@@ -59,6 +59,9 @@ class _Tool:
                 options.append(f"--{key.replace('_', '-')}")
             elif key not in ("session", self.last, *_SWITCHES):
                 options.append(f"--{key}={value}")
+        if self.command == "replay":
+            # An agent may ask for a cell to run again, not for more money than its person allows.
+            options.append("--within-budget")
         if not self.last:
             return [self.command, *options, "--json", *(["--", session] if session else [])]
         if self.last not in given:
@@ -94,6 +97,8 @@ TOOLS = {
         dry_run="only say what would run",
         force="run the selected cells also if they hold",
     ),
+    "calls": _Tool("calls", "List the model calls of a session: what was asked, what it cost."),
+    "budget": _Tool("budget", "Show what model calls have cost, saved, and may cost."),
     "invalidate": _Tool(
         "invalidate",
         "Mark cells as no longer valid, or (undo) take the marks back.",

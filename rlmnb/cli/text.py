@@ -136,6 +136,12 @@ def wrapped(text: str, begin: int, indent: int) -> str:
     return "\n".join(lines)[begin:]
 
 
+def first_line(text: object, most: int = 66) -> str | None:
+    """Return the beginning of a text that fits beside its label."""
+    line = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    return (line if len(line) <= most else line[: most - 1] + "…") or None
+
+
 def ago(moment: object) -> str:
     """Say how long ago a recorded time was."""
     if not isinstance(moment, str):

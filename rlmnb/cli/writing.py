@@ -19,6 +19,9 @@ from rlmnb.store import sessions
 from rlmnb.store.append import append
 from rlmnb.store.layout import place_of
 
+# What a person can say besides the modes: the mode is then manual.
+_SWITCH = ("on", "off")
+
 
 def _text_or_stdin(value: str | None) -> str | None:
     return sys.stdin.read() if value == "-" else value
@@ -96,6 +99,15 @@ def set_state(args: Namespace) -> int:
     about = session.state.session
     if args.title is not None:
         about.title = args.title or None
+        about.title_from = "person" if args.title else None
+    if args.goal is not None:
+        about.original_goal = args.goal or None
+    if args.activation is not None:
+        activation = session.state.activation
+        activation.activation_mode = "manual" if args.activation in _SWITCH else args.activation
+        if args.activation != "complexity":
+            activation.rlm_active = args.activation in ("on", "always")
+            activation.activation_reason = f"set to {args.activation} by hand"
     tags = [tag for tag in about.tags if tag not in args.untag]
     about.tags = tags + [tag for tag in args.tag if tag not in tags]
     memory = session.state.context.working_memory

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb.comparing.sides import Side, known_amount
+from rlmnb.models.budget import spent_by_cells
 
 Number = float | int
 _MODEL_KEYS = ("calls", "tokens", "cost_usd")
@@ -73,7 +74,10 @@ def spending_of(a: Side, b: Side) -> Spending:
         }
         for model in sorted({*models[0], *models[1]})
     }
+    spent = [spent_by_cells(side.state) for side in (a, b)]
     of_cells = {
+        "calls": Amount(*(each.calls for each in spent)),
+        "cost_usd": Amount(*(each.as_dict()["usd"] for each in spent)),
         "tokens": Amount(*(sum(cell.tokens for cell in side.cells) for side in (a, b))),
         "execution_time_ms": Amount(*(sum(cell.ms for cell in side.cells) for side in (a, b))),
     }

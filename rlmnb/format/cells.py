@@ -91,7 +91,7 @@ def new_record(source: str, outputs: "list[Any]", fields: "Mapping[str, Any]") -
         "status": status,
         "created_at": moment,
         "input": _given(
-            fields, "operation", "args", "context_snapshot", source=fields.get("origin")
+            fields, "operation", "args", "cwd", "context_snapshot", source=fields.get("origin")
         ),
         "output": _given(fields, "result", "error", "execution_time_ms", "cached_response"),
         "dependencies": edges(fields.get("dependencies") or ()),
@@ -112,9 +112,11 @@ _OPTIONAL = (
     "files_read",
     "files_written",
     "calls",
+    "verification",
     "trace",
     "metadata",
     "tool_use_id",
+    "commit",
     "parent_id",
     "branched_from",
     "evidence",
@@ -125,7 +127,7 @@ _OPTIONAL = (
 FIELDS = frozenset(
     (
         *_OPTIONAL,
-        *("type", "status", "created_at", "completed_at", "origin", "operation", "args"),
+        *("type", "status", "created_at", "completed_at", "origin", "operation", "args", "cwd"),
         *("context_snapshot", "result", "error", "execution_time_ms", "cached_response"),
         "dependencies",
     )

@@ -15,6 +15,7 @@ from rlmnb.format.base import (
     Share,
     Timestamp,
 )
+from rlmnb.format.calls import Call, Verification
 from rlmnb.ids import Digest
 
 CellType = Literal["repl", "tool", "llm_call", "map_reduce", "verification"]
@@ -63,12 +64,20 @@ class ContextSnapshot(Model):
     token_budget: Count = 8000
 
 
+class CommitLink(Model):
+    """Where the repository stood when a cell had changed files."""
+
+    head: str | None = None
+    branch: str | None = None
+
+
 class CellInput(Model):
     """Where the cell came from, and the call it stands for."""
 
     source: str | None = None
     operation: str | None = None
     args: Any = None
+    cwd: str | None = Field(default=None, description="where it ran, if not where the session is")
     context_snapshot: ContextSnapshot | None = None
 
 
@@ -170,13 +179,15 @@ class CellRecord(Model):
     writes: list[str] = Field(default_factory=list)
     files_read: dict[str, FileVersion] = Field(default_factory=dict)
     files_written: dict[str, FileVersion] = Field(default_factory=dict)
-    calls: list[Any] = Field(default_factory=list)
+    calls: list[Call] = Field(default_factory=list)
+    verification: Verification | None = None
     source_hash: HashText
     context_hash: HashText
     output_hash: HashText
     trace: Trace = Field(default_factory=Trace)
     metadata: CellMetadata = Field(default_factory=CellMetadata)
     tool_use_id: str | None = None
+    commit: CommitLink | None = None
     parent_id: CellIdText | None = None
     branched_from: CellIdText | None = None
     evidence: list[CellIdText] = Field(default_factory=list)

@@ -12,6 +12,7 @@ from rlmnb.format.base import (
     HashText,
     Model,
     SessionIdText,
+    Share,
     Timestamp,
 )
 from rlmnb.format.version import PACKAGE
@@ -36,6 +37,17 @@ class SessionSection(Model):
     branch: str | None = None
     head_commit: str | None = None
     title: str | None = None
+    title_from: Literal["person", "client", "prompt"] | None = Field(
+        default=None, description="who gave the title; a person's is shown in the client too"
+    )
+    original_goal: str | None = Field(
+        default=None, description="the first prompt, unless a person has put it in other words"
+    )
+    goal: str | None = Field(default=None, description="what the turn is for")
+    prompt_id: str | None = Field(default=None, description="the client's name of the last prompt")
+    keywords: list[str] = Field(
+        default_factory=list, description="what prompts say most often, the most frequent first"
+    )
     tags: list[str] = Field(default_factory=list)
     parent_session_id: SessionIdText | None = None
     forked_from: ForkPoint | None = None
@@ -55,7 +67,7 @@ class Activation(Model):
     rlm_active: bool = False
     activation_mode: Literal["complexity", "manual", "always", "never"] = "complexity"
     activation_reason: str | None = None
-    complexity_score: float | None = None
+    complexity_score: Share | None = None
     current_depth: Count = 0
     max_depth: int = Field(default=2, ge=1, le=3)
 
@@ -80,10 +92,21 @@ class ToolOutputPreview(Model):
     cell_id: CellIdText
 
 
+class FileChange(Model):
+    """A file that the agent had read or written and that changed while it was watched."""
+
+    at: Timestamp
+    event: str = "change"
+    hash: HashText | None = None
+
+
 class Context(Model):
     """What the agent had in hand. Files and tool outputs are computed from the cells."""
 
     files: dict[str, ContextFile] = Field(default_factory=dict)
+    changed_files: dict[str, FileChange] = Field(
+        default_factory=dict, description="told by the client; what is stale is found by hashing"
+    )
     tool_outputs: list[ToolOutputPreview] = Field(default_factory=list, max_length=100)
     working_memory: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -93,18 +116,51 @@ class ModelUse(Model):
 
     calls: Count = 0
     tokens: Count = 0
+    input_tokens: Count | None = Field(
+        default=None, description="of `tokens`, those sent; null where it was not counted"
+    )
+    output_tokens: Count | None = None
     cost_usd: float | None = Field(default=None, ge=0)
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     subagent_tokens: Count = 0
 
 
+class SpentByCells(Model):
+    """What calls of cells to one model cost, or saved by being answered from what is kept."""
+
+    calls: Count = 0
+    tokens: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    usd: float = Field(default=0, ge=0, description="of the calls whose price is known")
+    unpriced: Count = Field(default=0, description="calls whose price nobody knows")
+    recursive_calls: Count = 0
+
+
+class CallsOfCells(Model):
+    """The model calls that cells have made, and those that were spared them, by model."""
+
+    made: dict[str, SpentByCells] = Field(default_factory=dict)
+    reused: dict[str, SpentByCells] = Field(default_factory=dict)
+
+
 class Budget(Model):
-    """What was spent and what may be."""
+    """What was spent and what may be.
+
+    The limits are for model calls that cells make; what an agent itself uses is only counted. Null
+    is no limit.
+    """
 
     total_tokens_used: Count = 0
     total_recursive_calls: Count = 0
     max_recursive_calls: Count = 10
+    max_calls: Count | None = None
+    max_tokens: Count | None = None
+    max_usd: float | None = Field(default=None, ge=0)
+    cells: CallsOfCells = Field(default_factory=CallsOfCells)
     cost_usd: float | None = Field(default=None, ge=0)
     by_model: dict[str, ModelUse] = Field(default_factory=dict)
 
@@ -116,6 +172,7 @@ class Lifecycle(Model):
         "running"
     )
     pid: Count | None = None
+    cwd: str | None = Field(default=None, description="where the agent is, once it has moved")
 
 
 class CellsSummary(Model):

@@ -42,10 +42,11 @@ def notebook_metadata(state: "Mapping[str, Any]", appended: int) -> "dict[str, A
     """Make the metadata of a notebook that JupyterLab opens without calling it changed."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     return {
+        # Our own kernel: a cell that a person runs in JupyterLab counts as run.
         "kernelspec": {
-            "display_name": "Python 3 (ipykernel)",
+            "display_name": "Python 3 (rlmnb)",
             "language": "python",
-            "name": "python3",
+            "name": "rlmnb",
         },
         "language_info": {
             "codemirror_mode": {"name": "ipython", "version": 3},

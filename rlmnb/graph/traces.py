@@ -65,6 +65,10 @@ class CodeCell:
     # What the agent's tool touched, of a cell that was only recorded.
     files_read: Mapping[str, Any] = field(default_factory=dict)
     files_written: Mapping[str, Any] = field(default_factory=dict)
+    # The model calls that it made when it last ran, as its record keeps them.
+    calls: tuple[dict[str, Any], ...] = ()
+    # Why they are to be made anew.
+    renew: str = ""
 
     @property
     def written(self) -> Mapping[str, Any]:
@@ -88,6 +92,8 @@ class Environment:
     files: dict[str, str | Changing] = field(default_factory=dict)
     # What each cell shows, by the digest of it.
     outputs: dict[str, str | Changing | None] = field(default_factory=dict)
+    # The code of each cell so far, by its digest.
+    sources: dict[str, str] = field(default_factory=dict)
     # Displays by their id, each with the cell that shows it anew.
     displays: dict[str, str] = field(default_factory=dict)
     # Which of the names are state that every cell reads.
@@ -100,6 +106,7 @@ class Environment:
             dict(self.producers),
             dict(self.files),
             dict(self.outputs),
+            dict(self.sources),
             dict(self.displays),
             set(self.ambient),
         )
@@ -216,10 +223,18 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append("shows something else than when rlmnb last saw it run")
     if run.get("by_hand") and run["history"]:
         causes.append("looks at earlier outputs, and was run by hand")
+    if cell.renew:
+        causes.append(cell.renew)
+    causes += files.model_causes(run)
     causes += _read_causes(cell.cell_id, run, env)
     if "around" in run and run["around"] != env.around():
         causes.append("it can see all variables, and there are others now")
     causes += _dependency_causes(cell, run.get("depends", {}), env)
+    causes += [
+        f"{other}, which it looks at, was edited"
+        for other, seen in run.get("looked", {}).items()
+        if env.sources.get(other, seen["source"]) != seen["source"]
+    ]
     return causes + files.causes(cell, run, env)
 
 
@@ -340,6 +355,15 @@ class Files:
     made_by: Mapping[str, str] = field(default_factory=dict)
     # What files were before the first cell that wrote them.
     first_before: Mapping[str, str] = field(default_factory=dict)
+    # The model that is meant where none is named, if one is configured.
+    model: str | None = None
+
+    def model_causes(self, run: Run) -> list[str]:
+        """Say whether another model is meant now where a cell named none."""
+        then = run.get("default_model")
+        if then is None or self.model is None or then == self.model:
+            return []
+        return [f"the default model was {then}, it is {self.model} now"]
 
     def causes(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         """Say which files are no longer what the cell read, or left."""
@@ -475,6 +499,7 @@ def survey(
     stale: dict[str, list[str]] = {}
     holding = unedited(cells)
     for cell in cells:
+        env.sources[cell.cell_id] = cell.source_hash
         causes = causes_of(cell, env, files) or display_causes(cell, env, holding)
         if not causes and cell.run is not None and cell.run["history"] and stale:
             causes = [f"shows earlier outputs, and {next(iter(stale))} runs again"]

@@ -14,15 +14,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
+from rlmnb import models
 from rlmnb.errors import RlmnbError
 from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.byhand import ByHand
 from rlmnb.kernel.disturbance import Disturbance
+from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
@@ -33,6 +35,9 @@ from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
 from rlmnb.kernel.whereabouts import directory_of, place_named
 from rlmnb.store.layout import Place, sessions_root
+
+if TYPE_CHECKING:
+    from rlmnb.kernel.calls import Calls
 
 _STORE_SECONDS = 0.1
 _LIFE_SECONDS = 2.0
@@ -72,6 +77,11 @@ class RlmnbKernel(IPythonKernel):
         # Found wherever no variable has this name, and in no list of the user's variables.
         self._effects = not self.without_effects
         builtins.tools = Tools(self.objects, lambda: self._effects)  # type: ignore[attr-defined]
+        offer()
+        self._calls: Calls | None = None
+        # Which cell runs, as whoever has it run says.
+        self._about: tuple[str | None, Any] = (None, None)
+        models.settle = self._begin_calls
 
     def _note_others(self) -> None:
         """Know that widgets and debuggers may change variables between two cells."""
@@ -136,6 +146,15 @@ class RlmnbKernel(IPythonKernel):
                 self._tracker.restore([memory_version(memory)], [], {})
         return self._tracker
 
+    def _begin_calls(self) -> None:
+        """Be ready for model calls; nothing of that is loaded before the first one."""
+        with self.tracker.watch.unheard():
+            from rlmnb.kernel.calls import Calls, own_objects
+
+            objects = self.objects or own_objects()
+            self._calls = Calls(objects, self.tracker.watch.unheard)
+            self._calls.begin(*self._about)
+
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """Give a cell of a replay the number that it would have if all of them ran."""
         number = parent["metadata"].get(NUMBER)
@@ -159,6 +178,9 @@ class RlmnbKernel(IPythonKernel):
             self._disturbance.noted = True
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
+        self._about = (options.get("cell_id"), options.get("cell_meta"))
+        if self._calls is not None:
+            self._calls.begin(*self._about)
         self._used += 1
         self._busy = True
         if self._by_hand is not None:
@@ -174,6 +196,8 @@ class RlmnbKernel(IPythonKernel):
                 self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
             else:
                 self._trace = followed
+            if self._calls is not None:
+                self._trace = {**(self._trace or {}), **self._calls.finish()} or None
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
@@ -264,6 +288,8 @@ class RlmnbKernel(IPythonKernel):
         asked = json.loads(request)
         self.allow_effects(allowed=asked["effects"])
         self._client = int(asked["client"])
+        if self._calls is not None:
+            self._calls.forget()
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
         found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}

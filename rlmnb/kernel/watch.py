@@ -10,6 +10,8 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rlmnb import digest
@@ -90,6 +92,16 @@ class Watch:
     def ignore_this_thread(self) -> None:
         """Count nothing that the calling thread does as done by a cell."""
         self._quiet.now = True
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """Count nothing that the calling thread does in this block as done by a cell."""
+        before = getattr(self._quiet, "now", False)
+        self._quiet.now = True
+        try:
+            yield
+        finally:
+            self._quiet.now = before
 
     def stop(self) -> None:
         """Listen no more."""

@@ -9,6 +9,9 @@ from typing import Any
 
 from rlmnb.picture.wording import plain
 
+PICTURE = "**What the cells need from one another**"
+"""The first line of a picture that was put into a notebook; it tells of cells and begins none."""
+
 _TITLE = 200
 
 
@@ -25,6 +28,8 @@ def turns_of(entries: Iterable[Mapping[str, Any]]) -> tuple[list[Turn], dict[str
     turns: list[Turn] = []
     turn_of: dict[str, int] = {}
     for entry in entries:
+        if entry["type"] == "markdown" and entry["title"].startswith(PICTURE):
+            continue
         if entry["type"] == "markdown":
             title = plain(entry["title"].lstrip("# "), _TITLE)
             turns.append(Turn(len(turns) + 1, title))

@@ -3,6 +3,7 @@
 import os
 
 from rlmnb.capture import calls
+from rlmnb.capture.decisions import TOOLS, decided
 from rlmnb.capture.privacy import ignored
 from rlmnb.capture.results import shown
 from rlmnb.errors import RlmnbError
@@ -61,6 +62,7 @@ class Calls(Writing):
             self._progress.table("calls")[call] = cell_id
         for path in cell.get("files_written", ()):
             self._progress.table("writers")[path] = cell_id
+        self._note_files(cell)
         if agent := self._event.text("agent_id"):
             self._progress.table("agents").setdefault(agent, {}).setdefault("cells", []).append(
                 cell_id
@@ -102,12 +104,50 @@ class Calls(Writing):
             "error": error,
             "status": status,
         }
-        if goal := self._progress.text("goal"):
-            cell["trace"] = {"goal": goal}
+        if trace := self._trace(tool, args, response):
+            cell["trace"] = trace
+        if not self._together:
+            cell["cwd"] = self._cwd if self._progress.text("cwd") not in (None, self._cwd) else None
+            cell["commit"] = self._commit(args, written)
         if parent := self._parent():
             cell["parent_id"] = parent
             cell["metadata"] = {"depth": 1, "agent_id": self._event.text("agent_id")}
         return {key: value for key, value in cell.items() if value is not None}
+
+    def _trace(self, tool: str, args: "dict[str, Any]", response: "Any") -> "dict[str, str]":
+        """Return why a call was made, as far as that is known by now."""
+        task = self._progress.text("task")
+        if tool in TOOLS:
+            tasks = self._progress.table("tasks")
+            decision, task = decided(tool, args, response, tasks, task)
+            self._progress.keep("task", task)
+        else:
+            decision = task
+        told = {
+            "goal": self._progress.text("goal"),
+            "decision": decision,
+            "rationale": self._event.text("imported_rationale"),
+        }
+        return {key: text for key, text in told.items() if text}
+
+    def _commit(self, args: "dict[str, Any]", written: "dict[str, Any]") -> "dict[str, str] | None":
+        """Return where the repository stands after a call that changed files, or git's own."""
+        command = args.get("command")
+        if not written and not (isinstance(command, str) and "git" in command):
+            return None
+        from rlmnb.store.project import describe
+
+        here = describe(os.path.dirname(next(iter(written))) if written else self._cwd)
+        found = {"head": here["head_commit"], "branch": here["branch"]}
+        return {key: value for key, value in found.items() if value} or None
+
+    def _note_files(self, cell: "dict[str, Any]") -> None:
+        """Remember the files of a call, the last one last: they are what is worth watching."""
+        seen = self._progress.table("seen")
+        for key in ("files_read", "files_written"):
+            for path, version in (cell.get(key) or {}).items():
+                seen.pop(path, None)
+                seen[path] = version.get("hash")
 
     def _withheld(self, tool: str, paths: "list[str]", *, failed: bool) -> "dict[str, Any]":
         """Return a cell that says there was a call, and nothing of what it read or wrote."""
@@ -137,9 +177,9 @@ class Calls(Writing):
                 os.close(descriptor)
         except OSError:
             return response
-        from rlmnb.capture.secrets import redact_text
+        from rlmnb.capture.redaction import clean_text
 
-        return {**response, "stdout": redact_text(data.decode("utf-8", "replace"))}
+        return {**response, "stdout": clean_text(data.decode("utf-8", "replace"))}
 
     def _is_the_clients(self, path: str) -> bool:
         """Tell whether a file stands where the client keeps its own, and not just anywhere."""

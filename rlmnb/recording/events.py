@@ -5,16 +5,13 @@ what it said, in a cell that is never run.
 """
 
 import os
-import time
 
-from rlmnb.capture import calls
 from rlmnb.capture.progress import Progress
 from rlmnb.errors import LockTimeoutError
 from rlmnb.files import Lock
 from rlmnb.format import times
-from rlmnb.recording.calls import Calls
-from rlmnb.recording.writing import LOCK_SECONDS
-from rlmnb.store import append as appending
+from rlmnb.recording.turns import Turns
+from rlmnb.recording.writing import signature
 from rlmnb.store.layout import Place
 
 TYPE_CHECKING = False
@@ -24,20 +21,17 @@ if TYPE_CHECKING:
 
     from rlmnb.capture.events import Event
 
-_LONGEST_GOAL = 200
 _BATCH_SECONDS = 60.0
 _QUIET = frozenset(
     {
         "Notification", "PermissionRequest", "MessageDisplay", "InstructionsLoaded", "Setup",
-        "TaskCreated", "TaskCompleted", "UserPromptExpansion", "ConfigChange", "FileChanged",
+        "TaskCreated", "TaskCompleted", "UserPromptExpansion", "ConfigChange",
         "StopFailure", "TeammateIdle",
     }
 )  # fmt: skip
-# Said by the client to the model, and typed by nobody.
-_NOT_TYPED = ("<task-notification", "<command-", "<local-command", "<system-reminder")
 
 
-class Recording(Calls):
+class Recording(Turns):
     """Events on their way into a session: one, or many of the past together."""
 
     @classmethod
@@ -53,6 +47,40 @@ class Recording(Calls):
             self._begin()
             action(self)
 
+    def reached_turn(self) -> None:
+        """Note how far an import has got: what is written after this may be told of again."""
+        from rlmnb.store import journal
+
+        self._progress.keep("imported_seq", journal.last_seq(self._place.journal))
+
+    def recall(self) -> None:
+        """Learn what an import wrote after the turn that it will begin with again."""
+        from rlmnb.store import journal
+
+        reached = self._progress.value("imported_seq")
+        calls = self._progress.table("calls")
+        for entry in journal.newest_entries(self._place.journal):
+            if not isinstance(reached, int) or entry["seq"] <= reached:
+                break
+            cell = entry.get("cell")
+            metadata = cell.get("metadata") if isinstance(cell, dict) else None
+            record = metadata.get("rlmnb") if isinstance(metadata, dict) else None
+            if not isinstance(cell, dict):
+                continue
+            if isinstance(record, dict) and isinstance(record.get("tool_use_id"), str):
+                calls.setdefault(record["tool_use_id"], str(cell.get("id")))
+            elif (known := signature(cell)) is not None:
+                self._taken[known] = self._taken.get(known, 0) + 1
+
+    def keep_unknown(self, records: "list[Any]", kinds: "dict[str, int]") -> None:
+        """Keep what a transcript has that nobody knows yet: all of it as one object."""
+        if not records:
+            return
+        from rlmnb.jsontext import compact
+
+        text = "".join(compact(record) + "\n" for record in records)
+        self._set(session={"unknown_records": {self._keep(text): kinds}})
+
     def take_in_usage(self, path: str, *, subagent: bool) -> None:
         """Count what models have used, as a transcript has it."""
         if self.count:
@@ -63,6 +91,8 @@ class Recording(Calls):
         action = _ACTIONS.get(self._event.name)
         if action is None and self._event.name in _QUIET:
             return
+        if self._event.name == "FileChanged" and not self._place.exists():
+            return  # nothing of it can have been read here
         self._place.prepare()
         path = os.path.join(self._place.directory, ".hooks.lock")
         try:
@@ -78,103 +108,7 @@ class Recording(Calls):
         self._begin()
         action(self)
 
-    # the session
-
-    def _begin(self) -> None:
-        if self._place.exists():
-            return
-        told = {"transcript_path": self._event.text("transcript_path")}
-        state = appending.begin_state(self._place, self._cwd, **told)
-        state["session"]["agent"] = self._event.agent
-
-        def create() -> "dict[str, Any]":
-            return {"at": times.now(), "op": "create", "state": state}
-
-        from rlmnb.store import journal
-        from rlmnb.store.fold import fold
-        from rlmnb.store.sessions import make_current
-
-        seq = journal.begin(self._place, create, [], start=0, timeout=LOCK_SECONDS)
-        fold(self._place, seq, timeout=self._left)
-        make_current(self._place)
-
-    def _session_start(self) -> None:
-        source = self._event.text("source") or "startup"
-        phase = "post_compact" if source == "compact" else "running"
-        session: dict[str, Any] = {"ended_at": None} if source == "resume" else {}
-        if path := self._event.text("transcript_path"):
-            session["transcript_path"] = path
-        if parent := self._event.text("parent_session_id"):
-            session["parent_session_id"] = parent
-        self._set(session=session, lifecycle={"phase": phase, "pid": os.getppid()})
-
-    def _session_end(self) -> None:
-        reason = self._event.text("reason")
-        self._set(
-            session={"ended_at": times.now(), **({"end_reason": reason} if reason else {})},
-            lifecycle={"phase": "ended"},
-        )
-
-    def _cwd_changed(self) -> None:
-        if new := self._event.text("new_cwd"):
-            self._set(session={"cwd": new})
-
-    # turns
-
-    def _prompt(self) -> None:
-        prompt = self._event.text("prompt")
-        if not prompt or prompt.lstrip().startswith(_NOT_TYPED):
-            return
-        goal = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-        self._progress.keep("goal", goal[:_LONGEST_GOAL])
-        quoted = "\n".join(f"> {line}" if line else ">" for line in prompt.splitlines())
-        cell = {"cell_type": "markdown", "source": quoted}
-        record = {"type": "prompt", "created_at": times.now()}
-        if prompt_id := self._event.text("prompt_id"):
-            if self._progress.text("prompt_id") == prompt_id:
-                return
-            self._progress.keep("prompt_id", prompt_id)
-            record["prompt_id"] = prompt_id
-        self._append({**cell, "metadata": {"rlmnb_event": record}})
-        if not self._progress.value("titled"):
-            self._progress.keep("titled", True)
-            self._set(session={"title": goal[:80]})
-
-    def _stop(self) -> None:
-        said = self._event.text("last_assistant_message")
-        self._usage(self._event.text("transcript_path"))
-        if said:
-            record = {"type": "answer", "created_at": times.now()}
-            cell = {"cell_type": "markdown", "source": said, "metadata": {"rlmnb_event": record}}
-            self._append(cell)
-        self._set(lifecycle={"phase": "stopped"})
-
-    def _usage(self, path: "str | None", *, subagent: bool = False) -> None:
-        """Take in from a transcript what each model has used since it was last read."""
-        if not path or not calls.is_path(path) or not os.path.isabs(path):
-            return
-        from rlmnb.capture.secrets import redact
-        from rlmnb.capture.usage import usage_since
-
-        totals = self._progress.table("totals")
-        used, reasons = usage_since(
-            self._progress, path, lambda: time.perf_counter() > self._deadline
-        )
-        known = self._progress.table("calls")
-        for call, reason in redact(reasons).items():
-            if isinstance(known.get(call), str):
-                record = {"trace": {"rationale": reason}}
-                self._write({"op": "update", "cell_id": known[call], "record": record})
-        for model, amounts in used.items():
-            counted = totals.get(model)
-            total = counted if isinstance(counted, dict) else {}
-            below = {"subagent_tokens": amounts["tokens"]} if subagent else {}
-            for key, amount in {**amounts, **below}.items():
-                total[key] = total.get(key, 0) + amount
-            totals[model] = total
-        if used:
-            tokens = sum(each.get("tokens", 0) for each in totals.values())
-            self._set(budget={"total_tokens_used": tokens, "by_model": dict(totals)})
+    # compaction, and what is left
 
     def _before_compaction(self) -> None:
         from rlmnb.store.checkpoints import keep
@@ -227,6 +161,7 @@ class _Batch:
         self._lock.__enter__()
         self._recording._together = True
         self._recording._progress = Progress(self._place.directory)
+        self._recording.recall()
         return self._recording
 
     def __exit__(self, *_: object) -> None:
@@ -245,6 +180,7 @@ _ACTIONS: "dict[str, Callable[[Recording], None]]" = {
     "SessionStart": Recording._session_start,
     "SessionEnd": Recording._session_end,
     "CwdChanged": Recording._cwd_changed,
+    "FileChanged": Recording._file_changed,
     "UserPromptSubmit": Recording._prompt,
     "Stop": Recording._stop,
     "PreToolUse": Recording._before_call,

@@ -9,6 +9,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.graph.effects import ANY, is_effectful, tools_called
+from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import (
     CodeCell,
     Environment,
@@ -20,6 +21,9 @@ from rlmnb.graph.traces import (
 )
 from rlmnb.kernel.remembering import NAME, memory_version
 from rlmnb.kernel.watch import kind_of, listing
+from rlmnb.models import choosing
+from rlmnb.replay.calling import current_calls, renewal
+from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -27,9 +31,10 @@ _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
 
 
-def code_cells(session: Session) -> list[CodeCell]:
+def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]:
     """Return the code cells of a session with their traces."""
     found = []
+    model = choosing.default_model()
     entries = session.index["cells"]
     for cell in session.cells:
         raw, entry = cell.raw, cell.entry
@@ -41,7 +46,9 @@ def code_cells(session: Session) -> list[CodeCell]:
         own = "copy_of" not in entry
         tags = raw["metadata"].get("tags")
         source = cell.source
+        tags = frozenset(tags if isinstance(tags, list) else ())
         called = tools_called(source)
+        calls = current_calls(record) if own else ()
         found.append(
             CodeCell(
                 cell_id=cell.cell_id,
@@ -50,9 +57,11 @@ def code_cells(session: Session) -> list[CodeCell]:
                 run=run if own and isinstance(run, dict) else None,
                 recorded=own and entry["status"] in _DONE and not entry.get("edited"),
                 edited=own and bool(entry.get("edited")),
-                tags=frozenset(tags if isinstance(tags, list) else ()),
+                tags=tags,
                 number=entry["number"],
-                frozen=_frozen(entry, called),
+                frozen=_frozen(
+                    entry, called, source, can_ask=model is not None, ran=bool(own and run)
+                ),
                 effects=tuple(sorted(filter(is_effectful, called))),
                 marked=_mark(record) if entry["status"] == "invalidated" else None,
                 depends={
@@ -64,15 +73,25 @@ def code_cells(session: Session) -> list[CodeCell]:
                 reshown=own and bool(entry.get("reshown")),
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
+                calls=calls,
+                renew=renewal(calls, tags, wishes),
             )
         )
     return found
 
 
-def _frozen(entry: dict[str, Any], called: frozenset[str]) -> str:
+def _frozen(
+    entry: dict[str, Any], called: frozenset[str], source: str, *, can_ask: bool, ran: bool
+) -> str:
     """Say why a cell is never run, nothing if it may be."""
-    if entry["type"] in ("llm_call", "map_reduce"):
-        return "it is a model call, and is kept as it was recorded"
+    if entry["type"] in ("llm_call", "map_reduce") and not ran:
+        if not asks(source):
+            return "it is a model call, and is kept as it was recorded"
+        if not can_ask and "model=" not in source:
+            return (
+                "it is a model call, and no model is configured: it is kept as it was recorded "
+                "until RLMNB_MODEL names one"
+            )
     if "call" in called:
         return "only its agent has this tool: it is kept as it was recorded"
     if foreign := sorted(called - READING - CHANGING - HELPERS - {ANY}):
@@ -121,8 +140,8 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    before = first_versions(cells)
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before)
+    before, model = first_versions(cells), choosing.default_model()
+    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before, model)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -45,6 +47,9 @@ class ManagedKernel:
         self.changed: set[int] = set()
         self._updates: set[str] = set()
         self._running = -1
+        # What the kernel is told with a cell, and whoever wants to hear of each run.
+        self.about: Callable[[int], dict[str, Any]] = lambda _: {}
+        self.heard: Callable[[int, dict[str, Any]], None] = lambda *_: None
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
@@ -57,6 +62,8 @@ class ManagedKernel:
         """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
         if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
             message["metadata"][NUMBER] = self._numbers[self._running]
+            # As JupyterLab does, it says which cell this is.
+            message["metadata"] |= self.about(self._running)
         return self._send(message)
 
     def _updated(self, display_id: str, message: dict[str, Any]) -> None:
@@ -94,6 +101,10 @@ class ManagedKernel:
         except CellTimeoutError:
             error = "ran for longer than the timeout"
         except DeadKernelError as failure:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # It was we who were interrupted: nbclient takes that for a kernel that died.
+                raise asyncio.CancelledError from None
             raise KernelError(
                 f"the kernel died while cell {cell.id} was running; what was done before is kept",
                 hint="if the cell itself ends the kernel, edit it or tag it skip-execution; "
@@ -101,6 +112,7 @@ class ManagedKernel:
             ) from failure
         trace: dict[str, Any] | None = self._trace  # set meanwhile, by nbclient's call
         if trace is not None:
+            self.heard(index, trace)
             trace |= self._displays(index)
         return cell, trace, error
 
@@ -281,8 +293,10 @@ async def managed_kernel(
         startup_timeout=patience,
         resources={"metadata": {"path": cwd}},
     )
+    interrupts = signal.getsignal(signal.SIGINT)
     try:
         async with client.async_setup_kernel(cleanup_kc=True):
+            _take_back(interrupts)
             yield ManagedKernel(client)
     except RuntimeError as error:
         if "Kernel died" not in str(error) and "respond" not in str(error):
@@ -295,6 +309,13 @@ async def managed_kernel(
         ) from error
     finally:
         remove_tree(directory)
+
+
+def _take_back(interrupts: Any) -> None:
+    """Let an interrupt end a replay in order; nbclient would end its kernel and no more."""
+    if threading.current_thread() is threading.main_thread() and os.name != "nt":
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, interrupts)
 
 
 def start_seconds() -> int:

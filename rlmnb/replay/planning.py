@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlmnb.graph.index import upstream
+from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import survey
-from rlmnb.replay.cells import code_cells, files_now, starting_environment
+from rlmnb.replay.cells import code_cells, files_now, stale_cells, starting_environment
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
@@ -21,12 +22,16 @@ class Planned:
     hindered: str | None = None
     # The tools it calls that change things outside the notebook.
     effects: tuple[str, ...] = ()
+    # Whether it may call a model: its code does, or it did when it last ran.
+    asks: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Return the cell for a script."""
         found: dict[str, object] = {"cell_id": self.cell_id, "causes": self.causes}
         if self.effects:
             found["effects"] = list(self.effects)
+        if self.asks:
+            found["may_call_models"] = True
         if self.hindered:
             found["hindered"] = self.hindered
         return found
@@ -34,7 +39,7 @@ class Planned:
 
 def plan(session: Session, wishes: Wishes) -> list[Planned]:
     """Return the cells that would run, or may once those above them have, and those that cannot."""
-    cells = code_cells(session)
+    cells = code_cells(session, wishes)
     stale = survey(cells, files_now(cells), starting_environment(session))
     planned = []
     for cell in cells:
@@ -43,8 +48,23 @@ def plan(session: Session, wishes: Wishes) -> list[Planned]:
             causes = ["was asked for", *causes]
         if causes and (wishes.only is None or cell.cell_id in wishes.only):
             hindered = wishes.hinders(cell)
-            planned.append(Planned(cell.cell_id, causes, hindered, cell.effects))
+            may = asks(cell.source) or bool(cell.calls)
+            planned.append(Planned(cell.cell_id, causes, hindered, cell.effects, asks=may))
     return planned
+
+
+def plan_as_dict(planned: list[Planned]) -> dict[str, object]:
+    """Return a plan for a script: what would run, and what would not."""
+    return {
+        "would_execute": [each.as_dict() for each in planned if not each.hindered],
+        "would_skip": [each.as_dict() for each in planned if each.hindered],
+    }
+
+
+def asked_for(session: Session, selector: str) -> tuple[frozenset[str], list[str]]:
+    """Return the cells that may run when these are wanted, and those that were named."""
+    chosen = [str(cell.cell_id) for cell in session.select(selector, stale_cells(session))]
+    return with_what_they_need(session, chosen), chosen
 
 
 def with_what_they_need(session: Session, chosen: list[str]) -> frozenset[str]:

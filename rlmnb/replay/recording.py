@@ -15,9 +15,11 @@ from typing import Any, Self
 from rlmnb import digest
 from rlmnb.format import times
 from rlmnb.format.cells import new_record
+from rlmnb.format.keptcalls import calls_of, merged
 from rlmnb.format.shown import shown_hash
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.jsontext import portable
+from rlmnb.replay.calling import as_recorded
 from rlmnb.session import Session
 from rlmnb.store.append import write_entry
 from rlmnb.store.fold import fold
@@ -58,6 +60,7 @@ class Recorder:
     def ran(self, cell: CodeCell, done: Mapping[str, Any], run: Run, error: str | None) -> None:
         """Keep the result of a cell that has just run."""
         run = {**run, "failed": error is not None}
+        told = as_recorded(cell, run, self._known(cell))
         record = {
             "status": "failed" if error is not None else "completed",
             "completed_at": times.now(),
@@ -70,7 +73,36 @@ class Recorder:
         }
         if cell.marked:
             replaced["invalidated"] = None
+        record |= told[0]
+        replaced |= told[1]
         self._update(cell, done, record, replaced)
+
+    def called(self, cell: CodeCell, calls: list[dict[str, Any]]) -> None:
+        """Keep the calls of a cell that ran only to make something again."""
+        kept = {"calls": merged(calls_of(self._known(cell)), calls)}
+        entry = {"op": "update", "cell_id": cell.cell_id, "record": {}, "replace": kept}
+        known = self._known(cell)
+        if known:
+            self._records[cell.cell_id] = {**known, **kept}
+            self._waiting.append(
+                self._thread.submit(self._append, portable({**entry, "at": times.now()}))
+            )
+
+    def spent(self, cells: dict[str, Any]) -> None:
+        """Keep what model calls have cost and spared so far."""
+        entry = portable({"op": "state", "set": {"budget": {"cells": cells}}, "at": times.now()})
+        self._waiting.append(self._thread.submit(self._append, entry))
+
+    def _known(self, cell: CodeCell) -> dict[str, Any]:
+        """Return the record of a cell as it is by now."""
+        raw = self._session.cell(cell.cell_id).raw
+        known = self._records.get(cell.cell_id, raw["metadata"].get("rlmnb"))
+        return known if isinstance(known, dict) else {}
+
+    def settle(self) -> None:
+        """Wait until the notebook has all that was written down so far."""
+        self.fold()
+        self._waiting[-1].result()
 
     def mark(self, cell: CodeCell, why: str) -> None:
         """Keep that a cell no longer holds, where nothing else will tell."""

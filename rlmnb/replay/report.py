@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from rlmnb.models.budget import Tally
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Report:
     errors: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     kernel: str = "not started"
+    calls: Tally = field(default_factory=Tally)
 
     def ran(self, cell_id: str) -> None:
         """Count a cell as run, also if it was first taken for one that holds."""
@@ -28,6 +31,10 @@ class Report:
             self.executed.append(cell_id)
         if cell_id in self.reused:
             self.reused.remove(cell_id)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for a script."""
+        return {**asdict(self), "calls": self.calls.as_dict()}
 
     def take_in(self, rest: Report, order: list[str]) -> None:
         """Add what a second kernel did to what the first had done."""
@@ -40,6 +47,9 @@ class Report:
         self.causes = {**rest.causes, **self.causes}
         self.errors = rest.errors
         self.kernel = rest.kernel
+        # What the first kernel's cells were spared is counted again by the second.
+        self.calls.reused = {}
+        self.calls.take_in(rest.calls)
 
 
 class Teller(Protocol):

@@ -28,6 +28,7 @@ from rlmnb.graph.traces import (
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import is_history
 from rlmnb.replay.blocking import Blocked
+from rlmnb.replay.calling import Calling, count_reused
 from rlmnb.replay.cells import (
     PYTHON,
     code_cells,
@@ -63,7 +64,7 @@ def replay(session: Session, **wishes: Unpack[WishesGiven]) -> Report:
 
 
 def _replay(session: Session, asked: Wishes) -> Report:
-    cells = code_cells(session)
+    cells = code_cells(session, asked)
     start = starting_environment(session)
     report = Report()
     files = files_now(cells)
@@ -71,6 +72,9 @@ def _replay(session: Session, asked: Wishes) -> Report:
     wanted = {*stale, *asked.force}
     if not (wanted if asked.only is None else wanted & asked.only):
         report.reused = [cell.cell_id for cell in cells if cell.cell_id not in stale]
+        for cell in cells:
+            if cell.cell_id not in stale:
+                count_reused(cell, report.calls)
         report.left = list(stale)
         return report
     from rlmnb.replay import warm
@@ -107,6 +111,12 @@ def _go(
         asyncio.run(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
 
 
+# What a trace tells of model calls, also where all else could not be followed.
+_OF_CALLS = frozenset({"calls", "default_model", "looked", "verification"})
+# The functions that look at other cells of the notebook.
+LOOKING = frozenset({"cell", "verify"})
+
+
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
     pass
 
@@ -133,6 +143,9 @@ class _Replay:
         self._unedited = unedited(cells)
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
+        self._by_number = {cell.number: cell for cell in cells}
+        self._looking = any(f"{name}(" in cell.source for cell in cells for name in LOOKING)
+        self._calling = Calling(session, cells, wishes, report.calls)
 
     async def go(
         self, start: Environment, files: Files, stale: frozenset[str], warm: Warm | None
@@ -146,6 +159,8 @@ class _Replay:
         preparing = asyncio.create_task(asyncio.to_thread(self._naming.prepare, due))
         async with self._opened_kernel(warm, cwd) as self._kernel:
             await preparing
+            self._kernel.about = lambda index: self._calling.about(self._by_number[index + 1])
+            self._kernel.heard = self._heard
             self._needed_by_history = self._above_history(due)
             held = await self._begin() if warm is not None else {}
             if self._report.kernel == "not started":
@@ -227,6 +242,7 @@ class _Replay:
         )
 
     async def _step(self, cell: CodeCell) -> None:
+        self._env.sources[cell.cell_id] = cell.source_hash
         causes = causes_of(cell, self._env, self._files)
         causes = causes or display_causes(cell, self._env, self._unedited)
         if cell.cell_id in self._wishes.force and not cell.frozen:
@@ -261,6 +277,7 @@ class _Replay:
 
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
+        count_reused(cell, self._report.calls)
         if cell.run is not None:
             self._kernel.shows(cell.number - 1, cell.run.get("shows", {}))
             self._keep(cell, cell.run)
@@ -287,12 +304,15 @@ class _Replay:
             return
         self._wishes.tell(cell.cell_id, cell.number, "running")
         self._supply.put_files(cell, self._env)
+        self._calling.due = cell.cell_id
+        await self._settle(cell)
         done, trace, error = await self._kernel.run(cell.number - 1)
         if trace is not None and not cell.effects and self._read_too_new(trace):
             # A file was not yet at the version due, under a name that nobody could tell before.
             self._supply.hold(trace)
             await self._supply.materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
+        self._calling.due = ""
         allowed = "raises-exception" in cell.tags
         if trace is not None and "problem" not in trace:
             self._supply.hold(trace)
@@ -302,6 +322,7 @@ class _Replay:
             self._versions.touch(run["files_written"])
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
+        self._wishes.tell(cell.cell_id, cell.number, "fresh" if error is None else "failed")
         self._env.show(cell.cell_id, run)
         self._keep_displays(cell)
         if error is not None and not allowed:
@@ -320,10 +341,29 @@ class _Replay:
         else:
             self._env.outputs[cell.cell_id] = None
 
+    async def _settle(self, cell: CodeCell) -> None:
+        """Let the notebook have all that ran so far, for a cell that looks at others in it."""
+        if not self._report.executed or not self._looking:
+            return
+        reads, _ = closure(self._naming.names(cell), self._env)
+        if not LOOKING.isdisjoint(reads):
+            await asyncio.to_thread(self._recorder.settle)
+
+    def _heard(self, index: int, trace: Run) -> None:
+        """Count the calls of whatever ran; keep them, too, of a cell that was only made again."""
+        cell = self._by_number[index + 1]
+        self._calling.heard(cell, trace)
+        if not trace.get("calls"):
+            return
+        self._recorder.spent(self._calling.spent())
+        if self._calling.due != cell.cell_id:
+            self._recorder.called(cell, trace["calls"])
+
     def _completed(self, cell: CodeCell, trace: Run | None) -> Run:
         """Return the trace of a cell as it is kept: as a full run would have left it."""
         if trace is None or "problem" in trace:
-            trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
+            told = {key: each for key, each in (trace or {}).items() if key in _OF_CALLS}
+            trace = {**UNTRACKED, "problem": (trace or {}).get("problem"), **told}
         for each in trace.pop("loosened", ()):
             # What cells below have left in a kernel that stays is not there yet in a full run.
             if any(name in self._env.names for name in each["version"]["names"]):
@@ -350,6 +390,8 @@ class _Replay:
             run["around"] = self._env.around()
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
+        for other, seen in run.get("looked", {}).items():
+            run.setdefault("depends", {})[other] = seen["output"]
         # A run that was cut short may have left files that nobody could tell from a person's.
         return began(run, [cell.run])
 

@@ -181,6 +181,7 @@ class Supply:
                 self._wishes.tell(other.cell_id, other.number, "running")
                 await self.kernel.run(other.number - 1)
                 self._report.ran(other.cell_id)
+                self._wishes.tell(other.cell_id, other.number, "fresh")
         self.held = Holdings(
             {
                 name: version["digest"]
@@ -259,6 +260,7 @@ class Supply:
         self.put_files(cell, before)
         _, trace, _ = await self.kernel.run(cell.number - 1)
         self._report.ran(cell.cell_id)
+        self._wishes.tell(cell.cell_id, cell.number, "fresh")
         if trace is None or "problem" in trace:
             return
         self.hold(trace)

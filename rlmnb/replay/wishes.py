@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from rlmnb.graph.traces import CodeCell
+from rlmnb.models.modes import Mode
 from rlmnb.replay.report import Teller
 
 
@@ -22,6 +23,11 @@ class Wishes:
     memory: int | None = None
     # Leave the kernel running for the next replay.
     keep_kernel: bool = False
+    # When cells may call models, and from which age on, in seconds, answers are asked for again.
+    calls: Mode = "once"
+    calls_expire: float | None = None
+    # Make calls that the session's budget does not allow.
+    over_budget: bool = False
     # How long to wait for another replay of the same session, in seconds.
     patience: float = 600.0
     tell: Teller = lambda *_: None
@@ -49,5 +55,8 @@ class WishesGiven(TypedDict, total=False):
     timeout: float | None
     memory: int | None
     keep_kernel: bool
+    calls: Mode
+    calls_expire: float | None
+    over_budget: bool
     patience: float
     tell: Teller

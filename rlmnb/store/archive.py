@@ -35,7 +35,7 @@ from rlmnb.files import (
 from rlmnb.format import times
 from rlmnb.format.version import PACKAGE
 from rlmnb.ids import Digest
-from rlmnb.store import index_file, sessions, sweep
+from rlmnb.store import index_file, lease, sessions, sweep
 from rlmnb.store.layout import ARCHIVE, Place, archive_of, session_place
 from rlmnb.store.objects import Objects
 
@@ -71,6 +71,7 @@ class Archived:
 def put_away(place: Place) -> Archived:
     """Move a session into the archive. It is removed only once the zip is known to be whole."""
     refuse_link(place.directory)
+    lease.refuse(place)
     path = archive_of(place.session_id, os.path.dirname(place.directory))
     refuse_link(os.path.dirname(path))
     make_directory(os.path.dirname(path))
@@ -109,7 +110,7 @@ def _pack(place: Place, file: Any) -> dict[str, Any]:
 
         for path in sweep.files_below(place.directory):
             name = os.path.relpath(path, place.directory).replace(os.sep, "/")
-            if path != place.lock and not name.endswith(".tmp"):
+            if path not in (place.lock, place.lease) and not name.endswith(".tmp"):
                 add(_FILES + name, read_bytes(path))
         for name in sorted(sweep.references([place])[place.session_id]):
             if name in objects:
@@ -148,6 +149,12 @@ def check(archived: Archived) -> None:
     with _opened(archived.path) as pack:
         for _ in _members(pack, archived):
             pass
+
+
+def members(archived: Archived) -> Iterator[tuple[str, bytes]]:
+    """Yield what an archive holds, each member checked."""
+    with _opened(archived.path) as pack:
+        yield from _members(pack, archived)
 
 
 def read_manifest(path: str) -> Archived:

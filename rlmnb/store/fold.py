@@ -13,7 +13,7 @@ from rlmnb.format.nbjson import cell_text, check_cell, source_of
 from rlmnb.format.state import merged, new_state, notebook_metadata
 from rlmnb.format.version import SCHEMA
 from rlmnb.ids import is_nbformat_id
-from rlmnb.store import byhand, journal, notebook
+from rlmnb.store import byhand, journal, lease, notebook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +39,16 @@ class Folded:
 def fold(place: "Place", seq: int, *, timeout: float) -> Folded:
     """Fold entries until the notebook has taken in `seq`, by us or by whoever holds the lock.
 
-    Never raises for what another program did to the notebook: the journal has the entries, so the
-    reason is handed back instead.
+    Where a server has the notebook open as a live document, it is the one that does it. Never
+    raises for what another program did to the notebook: the journal has the entries, so the reason
+    is handed back instead.
     """
     lock = Lock(place.lock, timeout=0)
+    why_not = f"{place.lock}: another process held the lock for {timeout:g} s"
     for left in polls(timeout):
         try:
-            if lock.attempt():
+            # Asked again under the lock: who takes the lease has the lock as well.
+            if not lease.is_held(place) and lock.attempt() and not lease.is_held(place):
                 return _fold_locked(place, lock, max(left, 0.05))
         except (NotebookError, SchemaError, StorageError, OSError) as error:
             return Folded(-1, why_not=str(error))
@@ -56,7 +59,9 @@ def fold(place: "Place", seq: int, *, timeout: float) -> Folded:
         tail = notebook.peek_tail(place.notebook)
         if tail is not None and tail.appended >= seq:
             return Folded(tail.appended)
-    return Folded(-1, why_not=f"{place.lock}: another process held the lock for {timeout:g} s")
+    if lease.is_held(place):
+        why_not = f"{place.notebook}: JupyterLab has it open, and will take it in"
+    return Folded(-1, why_not=why_not)
 
 
 def _fold_locked(place: "Place", lock: Lock, patience: float) -> Folded:
@@ -168,8 +173,8 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
     metadata = tail.metadata
     for entry in entries:
         if entry["op"] == "update":
-            _update(added[entry["cell_id"]], entry)
-        metadata = _with_state(metadata, entry)
+            update_cell(added[entry["cell_id"]], entry)
+        metadata = with_state(metadata, entry)
     texts = [cell_text(cell) for cell in added.values()]
     if not notebook.splice(opened, tail, texts, metadata):
         return None
@@ -228,10 +233,10 @@ def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
             whole["cells"].append(cell)
             by_id[cell["id"]] = cell
         elif entry["op"] == "update" and entry.get("cell_id") in by_id:
-            _update(by_id[entry["cell_id"]], entry)
+            update_cell(by_id[entry["cell_id"]], entry)
         elif entry["op"] == "order":
             _put_in_order(whole["cells"], entry["cells"])
-        whole["metadata"] = _with_state(whole["metadata"], entry)
+        whole["metadata"] = with_state(whole["metadata"], entry)
 
 
 def _put_in_order(cells: "list[dict[str, Any]]", ids: "list[str]") -> None:
@@ -268,15 +273,23 @@ def give_ids(whole: "dict[str, Any]") -> None:
     whole["nbformat_minor"] = minor if isinstance(minor, int) and minor > 5 else 5
 
 
-def _update(cell: "dict[str, Any]", entry: "Entry") -> None:
+def update_cell(cell: "dict[str, Any]", entry: "Entry") -> None:
     """Apply what became of a cell, unless a person has edited or run it since."""
     of = entry.get("of")
     now = [source_hash(source_of(cell)), output_hash(cell.get("outputs") or [])]
     if isinstance(of, list) and now != of:
         return
+    if "text" in entry:
+        if cell.get("cell_type") == "markdown" and isinstance(entry["text"], str):
+            cell["source"] = entry["text"]
+        return
     metadata = cell.setdefault("metadata", {})
     metadata["rlmnb"] = merged(metadata.get("rlmnb"), entry.get("record") or {})
     metadata["rlmnb"] |= entry.get("replace") or {}
+    if isinstance(entry.get("tag"), str):
+        tags = metadata.get("tags")
+        known = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+        metadata["tags"] = list(dict.fromkeys([*known, entry["tag"]]))
     for key in ("outputs", "execution_count"):
         if key in entry and cell.get("cell_type") == "code":
             cell[key] = entry[key]
@@ -294,7 +307,8 @@ def changed(state: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     return result
 
 
-def _with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
+def with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
+    """Return a notebook's metadata after an entry: changed state, and how far it is."""
     state = metadata.get("rlmnb")
     state = dict(state) if isinstance(state, dict) else {}
     if entry["op"] == "state":

@@ -49,6 +49,11 @@ def _line(seq: int, entry: "Entry") -> bytes:
     return to_bytes(f'{{"seq":{seq}{"," if entry else ""}{body[1:]}\n')
 
 
+def line_of(entry: "Entry") -> bytes:
+    """Return the line that an entry with its number stands on, without its end."""
+    return _line(entry["seq"], {k: v for k, v in entry.items() if k != "seq"})[:-1]
+
+
 def _lines_from_end(descriptor: int) -> "Iterator[bytes]":
     """Yield the lines of an open journal, the last one first, reading no more than asked."""
     end = os.fstat(descriptor).st_size
@@ -89,6 +94,20 @@ def _last_seq(descriptor: int) -> int:
 def has_begun(path: str) -> bool:
     """Tell whether the journal has any entry."""
     return last_seq(path) >= 0
+
+
+def newest_entries(path: str) -> "Iterator[Entry]":
+    """Yield the readable entries from the newest back, reading no more than is asked for."""
+    try:
+        descriptor = open_regular(path)
+    except FileNotFoundError:
+        return
+    try:
+        for line in _lines_from_end(descriptor):
+            if (entry := parse_line(line)) is not None:
+                yield entry
+    finally:
+        os.close(descriptor)
 
 
 def entries_after(path: str, seq: int) -> "list[Entry]":

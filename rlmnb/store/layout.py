@@ -40,6 +40,11 @@ class Place:
         return os.path.dirname(self.notebook) != self.directory
 
     @property
+    def lease(self) -> str:
+        """Where a server says that it has the notebook open as a live document."""
+        return os.path.join(self.directory, "lease.json")
+
+    @property
     def by_hand(self) -> str:
         """Where traces of cells go that a person ran."""
         return os.path.join(self.directory, BY_HAND)

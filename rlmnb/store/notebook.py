@@ -87,7 +87,13 @@ class OpenNotebook:
         error: "BaseException | None",
         trace: "TracebackType | None",
     ) -> None:
-        os.close(self.descriptor)
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def age(self) -> float:
         """Return the seconds since the file was last written."""
@@ -291,9 +297,11 @@ def _replace(opened: OpenNotebook, write: "Callable[[Replacement], None]") -> bo
     with Replacement(opened.path) as new:
         write(new)
         new.keep_mode_of(opened.status)
+        if os.name == "nt":
+            opened.close()  # a file that is open cannot be replaced there
         if not new.commit(opened.in_place):
             return False
-    if opened.written_since():
+    if os.name != "nt" and opened.written_since():
         # Somebody opened the file for saving after our last look and before the rename. What they
         # save goes to the file we have just replaced; put it back, the caller then adds to that.
         _bring_back(opened)

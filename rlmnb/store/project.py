@@ -70,6 +70,8 @@ def describe(cwd: str) -> "dict[str, str | None]":
     if not head.startswith("ref: "):
         return {"project": common, "branch": None, "head_commit": head or None}
     reference = head[5:]
+    if reference == "refs/heads/.invalid":  # the commit is in a reftable, which takes git to read
+        return {"project": common, "branch": None, "head_commit": None}
     return {
         "project": common,
         "branch": reference.removeprefix("refs/heads/"),

@@ -12,7 +12,7 @@ from rlmnb.files import Lock, open_regular, read_bytes, rename
 from rlmnb.format.nbjson import check_cell
 from rlmnb.format.state import notebook_metadata
 from rlmnb.jsontext import loads, scan_value
-from rlmnb.store import fold, notebook
+from rlmnb.store import fold, lease, notebook
 from rlmnb.store.layout import Place
 
 
@@ -89,6 +89,7 @@ def can_repair(place: Place) -> bool:
 def repair(place: Place) -> str:
     """Put a readable notebook in place of a broken one, which is kept; say what was done."""
     place.prepare()
+    lease.refuse(place)
     with Lock(place.lock, timeout=5.0):
         missing = not os.path.lexists(place.notebook)
         saved = salvage(b"" if missing else read_bytes(place.notebook))

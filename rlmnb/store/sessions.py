@@ -75,6 +75,27 @@ def section(state: Mapping[str, Any], name: str = "session") -> Mapping[str, Any
     return found if isinstance(found, dict) else {}
 
 
+def described(place: Place, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list of sessions says of one."""
+    return {
+        **about(place.session_id, section(state)),
+        "active": is_active(state),
+        "path": place.notebook,
+    }
+
+
+def about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a session from its own section."""
+    keys = ("title", "project", "branch", "created_at", "updated_at", "ended_at", "cwd")
+    texts = {key: session.get(key) for key in keys}
+    return {
+        "id": session_id,
+        **{key: value if isinstance(value, str) else None for key, value in texts.items()},
+        "tags": session.get("tags"),
+        "parent_session_id": session.get("parent_session_id"),
+    }
+
+
 def newest_first(places: list[Place]) -> list[tuple[Place, dict[str, Any]]]:
     """Return sessions with their states, the one updated last first."""
     known = [(place, state_of(place)) for place in places]
@@ -98,6 +119,8 @@ def is_active(state: Mapping[str, Any]) -> bool:
 
 def is_alive(pid: int) -> bool:
     """Tell whether a process of this number runs."""
+    if os.name == "nt":
+        return _alive_on_windows(pid)
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -105,6 +128,17 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _alive_on_windows(pid: int) -> bool:
+    """Ask for a handle: a signal of 0, which only asks elsewhere, interrupts the process there."""
+    import ctypes
+
+    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - only Windows has it
+    handle = kernel.OpenProcess(0x1000, False, pid)  # only to look
+    if handle:
+        kernel.CloseHandle(handle)
+    return bool(handle)
 
 
 def find(

@@ -1,1 +1,1 @@
-"""Doubles for what a test cannot have: so far, a model at the other end of the Messages API."""
+"""Doubles for what a test cannot have: a model at the other end of an API."""

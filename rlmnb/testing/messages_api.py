@@ -16,26 +16,21 @@ Several conversations can be under way at once: a sub-agent has one of its own, 
 asked for in one more. `routed` tells them apart by what was said in them, and any callable that
 takes a `Request` and returns a turn is a script too.
 
-The server binds 127.0.0.1 and opens no connection itself. What it records of a request is its path
-and body, so no key that a client sends is kept.
+The server is on loopback, and keeps no key that a client sends.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import socketserver
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
-CHARACTERS_PER_TOKEN = 4
-LONGEST_WAIT = 60.0
+from rlmnb.testing.loopback import LoopbackConnection, LoopbackServer, serving, tokens
+
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -137,17 +132,8 @@ def scripted_api(script: Script) -> Iterator[ScriptedApi]:
 
     What a script raises is raised when the block ends; the client sees its connection drop.
     """
-    with _Server(in_turn(script)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield server.api
-        finally:
-            server.ended.set()
-            server.shutdown()
-            thread.join()
-        if server.raised:
-            raise server.raised[0]
+    with serving(_Server(in_turn(script))) as server:
+        yield server.api
 
 
 def in_turn(script: Script) -> Callable[[Request], Turn]:
@@ -188,69 +174,26 @@ def routed(scripts: Mapping[str, Script], otherwise: Script = ()) -> Callable[[R
     return answer
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    """Not http.server's own class, which asks a name server for its host's name."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
+class _Server(LoopbackServer[Request]):
     def __init__(self, answer: Callable[[Request], Turn]) -> None:
-        super().__init__(("127.0.0.1", 0), _Connection)
+        super().__init__(_Connection, Request)
         self.answer = answer
-        self.api = ScriptedApi(f"http://127.0.0.1:{self.server_address[1]}")
-        self.ended = threading.Event()
-        self.raised: list[BaseException] = []
-        self._recording = threading.Lock()
-        self._made = 0
-
-    def record(self, request: Request) -> None:
-        with self._recording:
-            self.api.requests.append(request)
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base's
-        error = sys.exception()
-        # A client that was stopped hangs up in the middle of an answer.
-        if error is not None and not isinstance(error, ConnectionError | TimeoutError):
-            self.raised.append(error)
-
-    def new_id(self, kind: str) -> str:
-        with self._recording:
-            self._made += 1
-            return f"{kind}_scripted{self._made:06}"
+        self.api = ScriptedApi(self.url, self.requests)
 
 
-class _Connection(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = LONGEST_WAIT
+class _Connection(LoopbackConnection):
     server: _Server
 
-    def do_HEAD(self) -> None:
-        self._receive()
-        self._send(200, "text/plain", b"")
-
-    def do_GET(self) -> None:
-        self._receive()
+    def get(self, request: Request) -> None:  # noqa: ARG002 - the base's
         self._fail(Failure(404, f"nothing is scripted for GET {self.path}"))
 
-    def do_POST(self) -> None:
-        request = self._receive()
+    def post(self, request: Request) -> None:
         if _route(request) == "/v1/messages/count_tokens":
-            self._send_json(200, {"input_tokens": _tokens(request.body)})
+            self.send_json(200, {"input_tokens": tokens(request.body)})
         elif _asks(request):
             self._answer(request)
         else:
             self._fail(Failure(404, f"nothing is scripted for POST {self.path}"))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay silent: what was asked is in the record."""
-
-    def _receive(self) -> Request:
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = Request(self.command, self.path, json.loads(raw) if raw else {})
-        self.server.record(request)
-        return request
 
     def _answer(self, request: Request) -> None:
         turn = self.server.answer(request)
@@ -262,36 +205,15 @@ class _Connection(BaseHTTPRequestHandler):
             self.server.ended.wait(reply.delay)
         message = _message(request, reply, self.server.new_id)
         if request.body.get("stream"):
-            self._stream(message)
+            events = _events(message)
+            self.send_events(f"event: {each['type']}\ndata: {json.dumps(each)}" for each in events)
         else:
-            self._send_json(200, message)
+            self.send_json(200, message)
 
     def _fail(self, failure: Failure) -> None:
         kind = ERROR_TYPES.get(failure.status, "api_error")
         error = {"type": kind, "message": failure.message}
-        self._send_json(failure.status, {"type": "error", "error": error})
-
-    def _stream(self, message: Mapping[str, Any]) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.send_header("Request-Id", self.server.new_id("req"))
-        self.end_headers()
-        for event in _events(message):
-            text = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(text), text))
-        self.wfile.write(b"0\r\n\r\n")
-
-    def _send_json(self, status: int, body: Mapping[str, Any]) -> None:
-        self._send(status, "application/json", json.dumps(body).encode())
-
-    def _send(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Request-Id", self.server.new_id("req"))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send_json(failure.status, {"type": "error", "error": error})
 
 
 def _route(request: Request) -> str:
@@ -314,16 +236,12 @@ def _as_reply(turn: str | Call | Reply | Sequence[str | Call]) -> Reply:
     return Reply((turn,) if isinstance(turn, str | Call) else tuple(turn))
 
 
-def _tokens(value: object) -> int:
-    return math.ceil(len(json.dumps(value)) / CHARACTERS_PER_TOKEN)
-
-
 def _message(request: Request, reply: Reply, new_id: Callable[[str], str]) -> dict[str, Any]:
     content = [_block(block, new_id) for block in reply.blocks]
     calls = any(block["type"] == "tool_use" for block in content)
     counted = {
-        "input_tokens": _tokens(request.body.get("messages")),
-        "output_tokens": _tokens(content),
+        "input_tokens": tokens(request.body.get("messages")),
+        "output_tokens": tokens(content),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
     }

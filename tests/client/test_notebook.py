@@ -182,3 +182,63 @@ if importlib.util.find_spec("rlmnb.hook"):
         prompts = prompts_in(written.cells())
         for prompt in ("delegate", "go on", "go on again"):
             assert any(prompt in text for text in prompts), prompt
+
+    def test_a_title_that_a_person_gave_is_the_clients_too_after_a_resume(project: Path) -> None:
+        run = run_client(["Hello."], "hello", project, plugin_dir=REPOSITORY)
+        Written(run, project).rlmnb("set", run.session_id, "--title", "A name of my own")
+        options: Any = {"plugin_dir": REPOSITORY, "resume": run.session_id}
+        again = run_client(["Hello again."], "go on", project, **options)
+        records = [json.loads(line) for line in again.transcript.read_text().splitlines()]
+        titles = [each["customTitle"] for each in records if each["type"] == "custom-title"]
+        assert titles[-1] == "A name of my own"
+        about = Written(run, project).rlmnb("show", run.session_id)["session"]
+        assert (about["title"], about["title_from"]) == ("A name of my own", "person")
+
+    def test_a_file_that_changes_while_the_client_watches_is_told_to_the_session(
+        project: Path,
+    ) -> None:
+        data = project / "data.txt"
+        script = [Call("Read", {"file_path": str(data)}), "Done."]
+        run = run_client(script, "read", project, plugin_dir=REPOSITORY)
+        written = Written(run, project)
+        journal = written.path.with_name("journal.jsonl")
+        # The client waits until a file has been left alone for a while.
+        command = (
+            f"for n in $(seq 10); do echo $n >> {data}; for m in $(seq 40); do "
+            f"grep -q changed_files {journal} && break 2; sleep 0.1; done; done"
+        )
+        change = [Call("Bash", {"command": command, "description": "change it"}), "Done."]
+        options: Any = {"plugin_dir": REPOSITORY, "resume": run.session_id}
+        run_client(change, "change", project, flags=["--allowedTools=Bash"], **options)
+        status = written.rlmnb("status", run.session_id)
+        (read,) = written.calls_of("Read")
+        assert read["id"] in [each["cell_id"] for each in status["stale"]]
+        assert list(status["changed_files"]) == [str(data)]
+
+    def test_a_forked_session_names_its_parent_and_the_cell_it_left_it_at(project: Path) -> None:
+        run = run_client(["Hello."], "hello", project, plugin_dir=REPOSITORY)
+        parent = Written(run, project)
+        options: Any = {"plugin_dir": REPOSITORY, "flags": ["--fork-session"]}
+        forked = run_client(["Hello again."], "go on", project, resume=run.session_id, **options)
+        name = forked.result["session_id"]
+        assert name != run.session_id
+        about = parent.rlmnb("show", name)["session"]
+        assert about["parent_session_id"] == run.session_id
+        origin = about["forked_from"]
+        assert origin == {"session_id": run.session_id, "cell_id": parent.cells()[-1]["id"]}
+        assert parent.rlmnb("show", run.session_id)["session"]["ended_at"] is not None
+
+    def test_what_the_last_answer_took_is_counted_when_the_session_ends(project: Path) -> None:
+        run = run_client(["Hello."], "hello", project, plugin_dir=REPOSITORY)
+        budget = Written(run, project).rlmnb("show", run.session_id)["budget"]
+        used = run.result["usage"]
+        assert budget["total_tokens_used"] == used["input_tokens"] + used["output_tokens"]
+
+    def test_a_prompt_is_judged_and_its_goal_is_kept(project: Path) -> None:
+        prompt = "Why do all tests fail? Compare a.py, b.py, c.py and d.py"
+        run = run_client(["Because."], prompt, project, plugin_dir=REPOSITORY)
+        state = Written(run, project).rlmnb("show", run.session_id)
+        assert state["activation"]["rlm_active"] is True
+        assert "4 files named" in state["activation"]["activation_reason"]
+        assert state["session"]["original_goal"] == state["session"]["goal"] == prompt
+        assert state["session"]["prompt_id"]

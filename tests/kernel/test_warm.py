@@ -366,6 +366,20 @@ def test_killing_any_party_leaves_no_kernel_behind_and_loses_nothing():
     assert texts()[2] == "1\n"
 
 
+def test_an_interrupt_of_a_replay_with_a_kernel_of_its_own_ends_it_in_order():
+    write("x = 1", "import time\ntime.sleep(60)", "print(x)")
+    process = start_replay("nb.ipynb")
+    for _ in polls(30):
+        journal = next(Path(".rlmnb").rglob("journal.jsonl"), None)
+        if journal and '"c0"' in journal.read_text():
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    edit(1, "y = 2")
+    assert replayed().executed == ["c1", "c2"]
+
+
 def test_an_interrupt_leaves_the_kernel_usable():
     write("x = 1", "import time\ntime.sleep(60)", "print(x)")
     kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))

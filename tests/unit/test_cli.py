@@ -19,9 +19,10 @@ from tests.conftest import append_many, notebook_of
 
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
-    "status", "replay", "invalidate", "exec", "kernel", "watch", "hooks", "mcp", "import",
-    "migrate", "statusline", "graph", "diff", "lint", "verify", "doctor", "du", "prune", "archive",
-    "restore", "rm", "schema",
+    "status", "replay", "calls", "budget", "invalidate", "exec", "kernel", "watch", "run", "model",
+    "hooks", "mcp", "import", "migrate", "statusline", "complexity", "blame", "export", "open",
+    "graph", "diff", "lint", "verify", "doctor", "scrub", "du", "prune", "archive", "restore",
+    "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 

@@ -39,10 +39,33 @@ FULL = {
     "writes": ["y"],
     "files_read": {"/a.py": {"hash": "missing", "size_bytes": None, "mtime_ns": None}},
     "files_written": {"/b.py": {"hash": HASH, "before": "missing"}},
-    "calls": [{"key": HASH}],
+    "calls": [
+        {
+            "key": HASH,
+            "parts": {"model": HASH, "messages": HASH},
+            "model": "m",
+            "request": {"prompt": "p", "system": "s", "parameters": {"temperature": 0}},
+            "answered_by": "m-2026",
+            "response": "r",
+            "usage": {"input": 3, "output": 4, "cache_read": None, "cache_write": None},
+            "cost_usd": None,
+            "duration_ms": 12.5,
+            "attempts": [{"at": "2026-01-01T00:00:00Z", "error": "busy", "waited_ms": 500}],
+            "from_cache": False,
+            "current": True,
+            "at": "2026-01-01T00:00:01Z",
+            "depth": 1,
+            "role": "map",
+            "item": 0,
+            "of": 2,
+        }
+    ],
+    "verification": {"of": "cell_aaaaaaaa", "holds": True, "confidence": 0.9, "reason": "r"},
     "trace": {"goal": "g", "decision": "d", "rationale": "r"},
     "metadata": {"depth": 1, "model": "m", "tokens_used": 7, "temperature": 0},
     "tool_use_id": "toolu_1",
+    "cwd": "/w/below",
+    "commit": {"head": "9fceb02d0ae598e95dc970b74767f19372d61af8", "branch": "main"},
     "parent_id": "cell_aaaaaaaa",
     "branched_from": "cell_bbbbbbbb",
     "evidence": ["cell_aaaaaaaa"],
@@ -57,7 +80,8 @@ def test_what_the_light_maker_writes_is_what_the_model_defines():
     record = CellRecord.model_validate(written)
     assert record.model_extra == {}
     assert json.loads(record.model_dump_json(exclude_unset=True)) == written
-    for part in (record.input, record.output, record.trace, record.metadata):
+    call = record.calls[0]
+    for part in (record.input, record.output, record.trace, record.metadata, call, call.request):
         assert part.model_extra == {}
 
 

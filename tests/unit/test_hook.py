@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from rlmnb import Session, hook
-from rlmnb.installing import plugin_hooks
+from rlmnb.installing import hook_entry, plugin_hooks
 from rlmnb.store import checkpoints
 from rlmnb.views import text_of
 from tests.conftest import assert_valid, notebook_of
@@ -484,6 +484,22 @@ def test_installing_keeps_what_others_put_there(run, run_json, monkeypatch, tmp_
     path.write_text("{ not json")
     assert run("hooks", "install", "--yes").returncode == 3
     assert path.read_text() == "{ not json"
+
+
+def test_a_hook_without_a_shell_takes_the_event_in_as_well(run_json, monkeypatch, tmp_path):
+    entry = hook_entry(5, windows=True)
+    done = subprocess.run(
+        [entry["command"], *entry["args"]],
+        input=json.dumps(payload("PostToolUse.Read")).encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr, len(cells())) == (b"", b"", 1)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [entry]}]}}))
+    assert run_json("hooks", "uninstall", "--yes")["changed"] is True
+    assert json.loads(path.read_text()) == {}
 
 
 def test_nothing_of_an_ignored_file_is_kept(feed):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlmnb import Session, hook
+from rlmnb.files import polls
 from rlmnb.importing import find_transcripts, import_transcript
 from rlmnb.views import text_of
 from tests.conftest import assert_valid, notebook_of
@@ -134,3 +137,77 @@ def test_what_is_no_transcript_is_passed_over(tmp_path):
     done = import_transcript(str(path))
     assert (done.status, done.cells) == ("empty", 0)
     assert done.skipped_lines == 3
+
+
+def long_session(path: Path, megabytes: int) -> Path:
+    """Write a transcript of many turns, each with calls that printed a lot."""
+    printed = "".join(f"line {n} of what a command has printed\n" for n in range(300))
+    turn = 0
+    with path.open("w", encoding="utf-8") as file:
+        while file.tell() < megabytes * 1024 * 1024:
+            turn += 1
+            records = [user(f"do {turn}", uuid=f"u{turn}")]
+            for n in range(10):
+                name = f"t{turn}-{n}"
+                said = {"type": "text", "text": "Now this."}
+                records.append(assistant(said, call(name, "Bash", command=name), name=name))
+                records.append(user(result(name, printed), toolUseResult={"stdout": printed}))
+            records.append(assistant({"type": "text", "text": "Done."}, name=f"end{turn}"))
+            file.writelines(json.dumps(record) + "\n" for record in records)
+    return path
+
+
+IMPORT = """
+import resource, sys
+from rlmnb.importing import import_transcript
+done = import_transcript(sys.argv[1])
+print(done.cells, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def imported(path: Path) -> tuple[int, int]:
+    """Import in a process of its own; return how many cells came of it and its peak of memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=True
+    )
+    cells, peak = done.stdout.split()
+    return int(cells), int(peak)
+
+
+def test_a_transcript_four_times_as_long_takes_no_more_memory(tmp_path):
+    small, few = imported(long_session(tmp_path / "small.jsonl", 5))
+    large, many = imported(long_session(tmp_path / "large.jsonl", 20))
+    assert large > 3.5 * small
+    assert many < 1.2 * few
+
+
+def test_an_import_that_is_killed_goes_on_where_it_was(tmp_path):
+    path = long_session(tmp_path / "cut.jsonl", 4)
+    process = subprocess.Popen([sys.executable, "-c", IMPORT, str(path)])
+    journal = notebook_of("cut").with_name("journal.jsonl")
+    for _ in polls(60):
+        if journal.exists() and journal.read_bytes().count(b"\n") > 60:
+            break
+    process.kill()
+    process.wait()
+    assert import_transcript(str(path)).status == "imported"
+    assert import_transcript(str(path)).status == "unchanged"
+    lines = path.read_text().splitlines()
+    wanted = [name for line in lines for name in [json.loads(line)] if name["type"] == "user"]
+    calls = [r["message"]["content"][0]["tool_use_id"] for r in wanted if "toolUseResult" in r]
+    session = Session.open("cut")
+    found = [cell.record.tool_use_id for cell in session.cells if cell.record is not None]
+    assert found == calls
+    texts = [cell.source for cell in session.cells if cell.type == "markdown"]
+    assert texts == [text for n in range(1, len(texts) // 2 + 1) for text in (f"> do {n}", "Done.")]
+    assert session.cells[1].record.trace.rationale == "Now this."
+    assert_valid(notebook_of("cut"))
+
+
+def test_what_nobody_knows_yet_is_kept(transcript):
+    done = import_transcript(str(transcript))
+    session = Session.open(done.session_id)
+    ((name, kinds),) = session.stored_state()["session"]["unknown_records"].items()
+    assert kinds == {"file-history-snapshot": 1, "brand-new-kind": 1}
+    text = session.objects.get(name).decode()
+    assert {json.loads(line)["type"] for line in text.splitlines()} == set(kinds)

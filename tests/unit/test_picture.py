@@ -537,3 +537,30 @@ def test_a_session_without_code_has_nothing_to_draw(run):
     assert done.returncode == 0
     assert "no code cells" in done.stderr
     assert boxes_of(run("graph", "empty.ipynb", "--svg").stdout) == []
+
+
+def test_a_picture_put_into_the_notebook_is_one_cell_that_is_refreshed_and_begins_no_turn(
+    run, run_json
+):
+    for source in ("a = 1", "b = a"):
+        run("append", "drawn", "--source", source)
+    first = run_json("graph", "drawn", "--into-notebook")["cell_id"]
+    as_it_was = notebook_of("drawn").read_bytes()
+    assert run_json("graph", "drawn", "--into-notebook")["cell_id"] == first
+    assert notebook_of("drawn").read_bytes() == as_it_was
+    run("append", "drawn", "--source", "c = b")
+    assert run_json("graph", "drawn", "--into-notebook")["cell_id"] == first
+    cells = nbformat.read(notebook_of("drawn"), as_version=4).cells
+    drawn = [cell for cell in cells if cell.cell_type == "markdown"]
+    assert [cell.id for cell in drawn] == [first]
+    assert "```mermaid\n" in drawn[0].source
+    assert "c = b" in drawn[0].source
+    assert [node["turn"] for node in run_json("graph", "drawn")["nodes"]] == [None] * 3
+    assert run("verify", "drawn").returncode == 0
+
+
+def test_a_picture_goes_into_the_notebook_or_elsewhere_but_not_both(run):
+    run("append", "drawn", "--source", "a = 1")
+    done = run("graph", "drawn", "--into-notebook", "--svg")
+    assert done.returncode == 2
+    assert "rlmnb graph drawn --into-notebook" in done.stderr

@@ -51,7 +51,9 @@ def test_the_handshake_and_the_list_of_tools():
     assert first["result"]["protocolVersion"] == "2024-11-05"
     assert first["result"]["serverInfo"]["name"] == "rlmnb"
     names = [tool["name"] for tool in second["result"]["tools"]]
-    assert names == ["session", "cells", "cell", "chain", "status", "replay", "invalidate"]
+    assert names == [
+        "session", "cells", "cell", "chain", "status", "replay", "calls", "budget", "invalidate",
+    ]  # fmt: skip
     assert all(tool["inputSchema"]["type"] == "object" for tool in second["result"]["tools"])
 
 

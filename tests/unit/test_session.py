@@ -25,10 +25,11 @@ def test_the_public_names_are_these():
 def test_a_session_has_these_names():
     public = [name for name in dir(Session) if not name.startswith("_")]
     assert public == [
-        "append", "append_cell", "cell", "cells", "chain", "complete", "context_files", "create",
-        "findings", "forget", "fork", "id", "index", "invalidate", "judge", "objects", "open",
-        "path", "place", "refresh", "remember", "revalidate", "save", "select", "stale", "state",
-        "stored_state", "transcript_path", "view", "whole", "working_memory",
+        "append", "append_cell", "cell", "cells", "chain", "changes_seen", "complete",
+        "context_files", "create", "drop_calls", "findings", "forget", "fork", "id", "index",
+        "invalidate", "judge", "objects", "open", "path", "place", "refresh", "remember",
+        "retell", "revalidate", "save", "select", "stale", "state", "stored_state", "tag",
+        "transcript_path", "view", "whole", "working_memory",
     ]  # fmt: skip
     assert list(inspect.signature(Session.create).parameters)[:2] == ["session_id", "cwd"]
 

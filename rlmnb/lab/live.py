@@ -1,0 +1,208 @@
+"""Notebooks that are open as live documents: the server holds their leases and feeds them.
+
+While a document is live, hooks and replays write the journal only. A few times a second the server
+looks whether the journal has grown and lets the document have the news, then has it saved. A server
+that dies takes its leases with it: whoever writes next brings the notebook up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from rlmnb.errors import RlmnbError
+from rlmnb.lab import document, outside
+from rlmnb.lab.confining import Confines, is_ours
+from rlmnb.lab.watching import Version, version_of
+from rlmnb.store import fold, journal, lease, notebook
+from rlmnb.store.layout import Place, notebook_place
+
+_PAUSE = 0.2
+_BEAT_SECONDS = 1.0
+_SAVE_SECONDS = 0.3
+_SAVE_SHARE = 3.0
+_FOLD_SECONDS = 5.0
+_WHO = "a Jupyter server"
+
+
+@dataclass
+class Room:
+    """A notebook that people have open together, and what we know of it."""
+
+    place: Place
+    room_id: str
+    room: Any
+    since: float = field(default_factory=time.time)
+    beat: float = float("-inf")
+    journal: Version = None
+    taken_in: int = -1
+    unsaved: bool = False
+    saving: asyncio.Task[None] | None = None
+    save_began: float = 0.0
+    save_ended: float = 0.0
+    # The notebook as it was last known to be on disk.
+    base: dict[str, Any] = field(default_factory=dict)
+
+    def may_save(self) -> bool:
+        """Tell whether it is time for another save: the longer they take, the rarer they are."""
+        now = time.monotonic()
+        if self.saving is not None:
+            if not self.saving.done():
+                return False
+            self.saving, self.save_ended = None, now
+        pause = max(_SAVE_SECONDS, _SAVE_SHARE * (self.save_ended - self.save_began))
+        return now - self.save_ended > pause
+
+
+class Live:
+    """The live documents of one server."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        confines: Confines,
+        log: logging.Logger,
+    ) -> None:
+        self._settings = settings
+        self._confines = confines
+        # Of its own: requests may wait for a document to be fed, and must not keep it from that.
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlmnb-live")
+        self._log = log
+        self._held: dict[str, Room] = {}
+
+    def holds(self, place: Place) -> bool:
+        """Tell whether a notebook is a live document of ours."""
+        return place.notebook in self._held
+
+    def saves(self, place: Place, content: dict[str, Any]) -> None:
+        """Remember what goes to disk, to know it from what others write there."""
+        held = self._held.get(place.notebook)
+        if held is not None:
+            held.base = content
+
+    async def run(self) -> None:
+        """Look after live documents for as long as the server runs."""
+        while self._settings.get("jupyter_server_ydoc") is not None:
+            await asyncio.sleep(_PAUSE)
+            found = self._rooms()
+            for name in [each for each in self._held if each not in found]:
+                await self._aside(_let_go, self._held.pop(name).place)
+            for name, room in found.items():
+                try:
+                    await self._tend(name, *room)
+                except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
+                    # A lease that is not renewed ends by itself: nothing is lost meanwhile.
+                    self._log.exception("rlmnb: a live document could not be looked after")
+                    self._held.pop(name, None)
+                    await asyncio.sleep(_BEAT_SECONDS)
+
+    async def _tend(self, name: str, place: Place, room_id: str, room: Any) -> None:
+        held = self._held.get(name)
+        if held is None or held.room is not room:
+            held = Room(place, room_id, room)
+            outside.guard(room, room_id, partial(self._explained, held))
+        if not await self._keep(held):
+            self._held.pop(name, None)
+            return
+        self._held[name] = held
+        behind = outside.is_behind(room, place)
+        if behind and await self._explained(held):
+            outside.acknowledge(room, place)
+        elif not behind and not held.base and room.ready:
+            held.base = await self._aside(notebook.read_whole, place.notebook)
+        await self._feed(held)
+
+    async def _explained(self, held: Room) -> bool:
+        return bool(
+            self._held.get(held.place.notebook) is held
+            and await self._aside(outside.is_explained, held.place, held.base)
+        )
+
+    def _rooms(self) -> dict[str, tuple[Place, str, Any]]:
+        """Return the rooms in which a notebook of ours is open."""
+        shared = self._settings.get("jupyter_server_ydoc")
+        paths = self._settings.get("file_id_manager")
+        rooms = getattr(getattr(shared, "ywebsocket_server", None), "rooms", {})
+        if paths is None:
+            return {}
+        found = {}
+        for room_id, room in list(rooms.items()):
+            kind, _, file_id = str(room_id).partition(":notebook:")
+            path = paths.get_path(file_id) if kind == "json" and file_id else None
+            if path is None or not path.endswith(".ipynb"):
+                continue
+            place = notebook_place(self._confines.on_disk(path))
+            if is_ours(place):
+                found[place.notebook] = (place, str(room_id), room)
+        return found
+
+    async def _keep(self, held: Room) -> bool:
+        """Take the lease, or renew it in time; False if another server has it."""
+        now = time.monotonic()
+        if now - held.beat < _BEAT_SECONDS:
+            return True
+        if now - held.beat < lease.SECONDS / 2:
+            await self._aside(lease.renew, held.place, _WHO, held.since)
+        elif not await self._aside(lease.take, held.place, _WHO):
+            return False
+        held.beat = now
+        return True
+
+    async def _feed(self, held: Room) -> None:
+        """Let a document have what the journal has and it has not."""
+        if not held.room.ready or _is_loading(held.room):
+            return
+        shared = self._settings["jupyter_server_ydoc"]
+        live = await shared.get_document(room_id=held.room_id, copy=False)
+        if live is None:
+            return
+        version = version_of(held.place.journal)
+        appended = document.appended_in(live)
+        if version != held.journal or appended != held.taken_in:
+            entries = await self._aside(fold.sound_entries, held.place.journal, appended)
+            if entries and not _is_loading(held.room):
+                same = document.appended_in(live) == held.taken_in
+                document.take_in(live, entries, held.place, as_we_left_it=same)
+                held.unsaved = True
+            held.journal = version
+            held.taken_in = document.appended_in(live)
+        if held.unsaved and held.may_save():
+            held.unsaved = False
+            held.saving, held.save_began = _save(held.room), time.monotonic()
+
+    async def flush(self, place: Place) -> None:
+        """Let the disk have what people have typed so far."""
+        held = self._held.get(place.notebook)
+        saving = _save(held.room) if held is not None else None
+        if saving is not None:
+            await asyncio.wait([saving], timeout=_FOLD_SECONDS)
+
+    async def _aside(self, work: Any, *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+
+def _is_loading(room: Any) -> bool:
+    """Tell whether the document is just being filled from the file."""
+    lock = getattr(room, "_update_lock", None)
+    return lock is not None and lock.locked()
+
+
+def _save(room: Any) -> asyncio.Task[None] | None:
+    """Have a document saved now; without that, it is saved once nobody has typed for a second."""
+    save = getattr(room, "_save_to_disc", None)
+    task: asyncio.Task[None] | None = save() if save is not None else None
+    return task
+
+
+def _let_go(place: Place) -> None:
+    """Give the lease back, and bring in what came too late for the document."""
+    if os.path.isdir(place.directory):
+        lease.give_back(place)
+        fold.fold(place, journal.last_seq(place.journal), timeout=_FOLD_SECONDS)

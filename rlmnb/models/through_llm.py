@@ -1,0 +1,178 @@
+"""Models through the `llm` library and its plugins, which reach every provider.
+
+The library is imported at the first real call. It writes no log of its own: only its command does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from rlmnb.capture.secrets import redact_text
+from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError
+from rlmnb.models.request import Answer, Request, Usage
+
+# What is worth asking again: too many requests, servers that are not themselves, half an answer.
+_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_PASSING_NAMES = (
+    "Timeout",
+    "Connection",
+    "ConnectError",
+    "ReadError",
+    "RemoteProtocol",
+    "Network",
+    "JSONDecodeError",
+)
+_LOADING = threading.Lock()
+
+
+class ThroughLlm:
+    """Asks models by the names that `llm models` lists."""
+
+    name = "llm"
+
+    def identity(self, model: str) -> str:  # noqa: ARG002 - the protocol's own
+        """Return the name alone: the library passes requests on, whatever its version."""
+        return self.name
+
+    def complete(self, request: Request) -> Answer:
+        """Ask once."""
+        model = _model(request.model)
+        began = time.perf_counter()
+        try:
+            response = _prompted(model, request)
+            text = response.text()
+            usage = response.usage()
+        except Exception as error:
+            raise _translated(error, request.model) from error
+        return Answer(
+            text=text,
+            model=response.resolved_model or getattr(model, "model_name", None) or model.model_id,
+            usage=_usage(usage),
+            duration_ms=(time.perf_counter() - began) * 1000,
+        )
+
+
+def names() -> list[str]:
+    """Return the names of all models that the library and its plugins reach."""
+    return sorted(model.model_id for model in _library().get_models())
+
+
+def _library() -> Any:
+    try:
+        import llm
+    except ImportError as error:
+        raise MissingExtraError(
+            "calling a model needs the library llm, which is not installed",
+            hint="run: pip install 'rlmnb[llm]'",
+        ) from error
+    return llm
+
+
+def _model(name: str) -> Any:
+    # The library loads its plugins at the first question; a second thread would find half of them.
+    with _LOADING:
+        llm = _library()
+        try:
+            model = llm.get_model(name)
+        except llm.UnknownModelError as error:
+            model, unknown = None, error
+    if model is None:
+        raise ModelError(
+            f"there is no model {name} here",
+            hint="see those there are: llm models; more come with plugins: llm install llm-…",
+        ) from unknown
+    _leave_retries_to_us(model)
+    return model
+
+
+def _leave_retries_to_us(model: Any) -> None:
+    """Let each attempt be one request: it is we who wait, count and keep the attempts."""
+    client_of = getattr(model, "get_client", None)
+    if client_of is None or "get_client" in vars(model):
+        return
+
+    def get_client(*args: Any, **options: Any) -> Any:
+        client = client_of(*args, **options)
+        return client.with_options(max_retries=0) if hasattr(client, "with_options") else client
+
+    model.get_client = get_client
+
+
+def _prompted(model: Any, request: Request) -> Any:
+    llm = _library()
+    options: dict[str, Any] = {}
+    if request.attachments:
+        options["attachments"] = [
+            llm.Attachment(type=each.kind, content=each.content, url=each.url)
+            for each in request.attachments
+        ]
+    if request.schema is not None:
+        if getattr(model, "supports_schema", False):
+            options["schema"] = dict(request.schema)
+        else:
+            request = replace(request, system=_in_words(request))
+    if request.tools:
+        options["tools"] = [llm.Tool(**each) for each in request.tools]
+    prompt: str | None = request.prompt
+    if len(request.messages) > 1:
+        options["messages"] = _turns(llm, request)
+        options.pop("attachments", None)
+        prompt = None
+    elif request.system:
+        options["system"] = request.system
+    return model.prompt(prompt, stream=False, options=dict(request.parameters), **options)
+
+
+def _in_words(request: Request) -> str:
+    """Ask for a form in words, of a model that takes no schema."""
+    form = json.dumps(request.schema, ensure_ascii=False)
+    asked = f"Answer with nothing but JSON that fits this JSON Schema: {form}"
+    return f"{request.system}\n\n{asked}" if request.system else asked
+
+
+def _turns(llm: Any, request: Request) -> list[Any]:
+    """Return a conversation as the library takes it."""
+    if request.attachments:
+        raise ModelError("attachments go with a single message, not with a conversation")
+    turns = [llm.user if each.role == "user" else llm.assistant for each in request.messages]
+    found = [make(each.content) for make, each in zip(turns, request.messages, strict=True)]
+    return [llm.system(request.system), *found] if request.system else found
+
+
+def _usage(usage: Any) -> Usage:
+    details = usage.details if isinstance(usage.details, dict) else {}
+    given = details.get("prompt_tokens_details") or details.get("input_tokens_details") or {}
+    read = details.get("cache_read_input_tokens", given.get("cached_tokens"))
+    written = details.get("cache_creation_input_tokens")
+    total = usage.input
+    if "cache_read_input_tokens" in details and isinstance(total, int):
+        # Anthropic counts what comes from the cache beside the rest, others among it.
+        total += (read or 0) + (written or 0)
+    return Usage(total, usage.output, read, written)
+
+
+def _translated(error: Exception, name: str) -> ModelError:
+    """Tell an error that asking again may mend from one that it will not."""
+    if isinstance(error, ModelError):
+        return error
+    status = getattr(error, "status_code", None)
+    kind = type(error).__name__
+    said = redact_text(f"{kind}: {error}")[:500]
+    if status in _PASSING or (status is None and any(each in kind for each in _PASSING_NAMES)):
+        return ModelBusyError(f"{name}: {said}", retry_after=_retry_after(error))
+    hint = None
+    if kind == "NeedsKeyException" or status in (401, 403):
+        hint = "give it a key: llm keys set …, or the variable that its plugin names"
+    return ModelError(f"{name}: {said}", hint=hint)
+
+
+def _retry_after(error: Exception) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    try:
+        return float(headers["retry-after"]) if headers is not None else None
+    except (KeyError, TypeError, ValueError):
+        return None

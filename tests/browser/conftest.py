@@ -1,0 +1,75 @@
+"""One browser and one server of each kind for all tests; a page of its own for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser.driving import SOON
+from tests.browser.serving import Lab, running_lab
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM.exists(), f"{CHROMIUM}: no browser there; run: make test-browser"
+    expect.set_options(timeout=SOON)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def plain_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("plain")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A server with jupyter-collaboration."""
+    with running_lab(tmp_path_factory.mktemp("shared"), together=True) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def bare_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A server with our extension, and a JupyterLab without."""
+    with running_lab(tmp_path_factory.mktemp("bare"), ours=False) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(plain_lab: Lab) -> Lab:
+    """The server that a test is about; a module may name another."""
+    return plain_lab
+
+
+@pytest.fixture(autouse=True)
+def seen(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands and hooks see the sessions of the server that a test is about."""
+    if "lab" in request.fixturenames:
+        monkeypatch.setenv("RLMNB_HOME", str(request.getfixturevalue("lab").sessions))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page in a profile of its own, in which our scripts must not fail."""
+    context = browser.new_context(viewport={"width": 1700, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(SOON)
+    failures: list[str] = []
+    page.on("pageerror", lambda error: failures.append(f"{error}\n{error.stack}"))
+    yield page
+    context.close()
+    # Notebook 7 has failures of its own.
+    assert not [failure for failure in failures if "extensions/rlmnb" in failure]

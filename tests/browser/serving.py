@@ -1,0 +1,125 @@
+"""The real JupyterLab, in an environment of its own, with or without jupyter-collaboration."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+REPOSITORY = Path(__file__).parents[2]
+OURS = REPOSITORY / "rlmnb" / "lab" / "labextension"
+TOKEN = "browser-tests"
+_RUNNING = re.compile(r"(http://127\.0\.0\.1:\d+)/lab")
+_QUIET = {
+    "@jupyterlab/apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+    },
+    # Saves happen when a test says so.
+    "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A running server."""
+
+    url: str
+    home: Path
+    log: Path
+
+    @property
+    def sessions(self) -> Path:
+        """The sessions root, which is what the file browser shows."""
+        return self.home / "sessions"
+
+    def address(self, path: str, *, door: str = "lab/tree") -> str:
+        """Where a notebook is opened, in a workspace that remembers nothing."""
+        return f"{self.url}/{door}/{quote(path)}?token={TOKEN}&reset"
+
+    def api(self, what: str) -> str:
+        return f"{self.url}/rlmnb/api/{what}"
+
+
+@contextmanager
+def running_lab(home: Path, *, together: bool = False, ours: bool = True) -> Iterator[Lab]:
+    """Start a server; `together` is with jupyter-collaboration, `ours` with our Lab extension."""
+    settings = home / "settings"
+    for name, value in _QUIET.items():
+        file = settings / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(value), encoding="utf-8")
+    (home / "sessions").mkdir(parents=True)
+    log = home / "server.log"
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={TOKEN}"),
+        f"--ServerApp.root_dir={home / 'sessions'}",
+        f"--LabServerApp.labextensions_path={_extensions(home, together=together, ours=ours)}",
+        f"--ServerApp.jpserver_extensions=jupyter_server_ydoc={together}",
+        "--ServerApp.jpserver_extensions=rlmnb.lab=True",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    with open(log, "wb") as sink:
+        process = subprocess.Popen(
+            command, cwd=home, env=_environment(home), stdout=sink, stderr=subprocess.PIPE
+        )
+        try:
+            url = _address(process)
+            threading.Thread(target=_keep, args=(process.stderr, sink), daemon=True).start()
+            yield Lab(url, home, log)
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _keep(stream: IO[bytes], sink: IO[bytes]) -> None:
+    with stream:
+        shutil.copyfileobj(stream, sink)
+
+
+def _address(process: subprocess.Popen[bytes]) -> str:
+    """Wait for the line that says where the server listens; the rest goes to its log."""
+    assert process.stderr is not None
+    seen = b""
+    for line in process.stderr:
+        seen += line
+        if found := _RUNNING.search(line.decode()):
+            return found[1]
+    raise AssertionError(f"JupyterLab did not start:\n{seen.decode()}")
+
+
+def _extensions(home: Path, *, together: bool, ours: bool) -> Path:
+    """A directory with the Lab extensions that are wanted, and no others."""
+    place = home / "labextensions"
+    place.mkdir(parents=True)
+    if ours:
+        shutil.copytree(OURS, place / "rlmnb")
+    if together:
+        installed = Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "@jupyter"
+        shutil.copytree(installed, place / "@jupyter")
+    return place
+
+
+def _environment(home: Path) -> dict[str, str]:
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "HOME": str(home),
+        "PYTHONPATH": str(REPOSITORY),
+        "RLMNB_HOME": str(home / "sessions"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+    }
