@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,10 +17,14 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from rlmnb.files import polls
+from rlmnb.store.sessions import is_alive
+
 REPOSITORY = Path(__file__).parents[2]
 OURS = REPOSITORY / "rlmnb" / "lab" / "labextension"
 TOKEN = "browser-tests"
 _RUNNING = re.compile(r"(http://127\.0\.0\.1:\d+)/lab")
+_END_SECONDS = 30
 _QUIET = {
     "@jupyterlab/apputils-extension/notification": {
         "fetchNews": "false",
@@ -80,7 +85,21 @@ def running_lab(home: Path, *, together: bool = False, ours: bool = True) -> Ite
             yield Lab(url, home, log)
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                # jupyter-collaboration can leave a thread behind that waits for ever.
+                process.kill()
+                process.wait()
+
+
+def end(pid: int) -> None:
+    """End a server that is not our child, whatever keeps it."""
+    os.kill(pid, signal.SIGTERM)
+    for _ in polls(_END_SECONDS):
+        if not is_alive(pid):
+            return
+    os.kill(pid, signal.SIGKILL)
 
 
 def _keep(stream: IO[bytes], sink: IO[bytes]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 from playwright.sync_api import APIRequestContext, Browser, Page, expect
 
 from tests.browser.driving import Open, append, make_words, path_of
-from tests.browser.serving import OURS, TOKEN, Lab
+from tests.browser.serving import OURS, TOKEN, Lab, end
 
 pytestmark = pytest.mark.browser
 
@@ -99,7 +97,7 @@ def test_the_command_starts_a_lab_finds_it_again_and_the_page_has_the_badges(
         page.goto(first["url"])
         expect(page.locator(".rlmnb-mark")).to_have_count(4)
     finally:
-        os.kill(first["pid"], signal.SIGTERM)
+        end(first["pid"])
 
 
 def _installed(tmp_path: Path) -> Path:
