@@ -91,6 +91,16 @@ def test_a_trace_counts_for_the_source_and_the_outputs_that_it_describes(noteboo
     assert status(notebook) == "new"
 
 
+def test_the_model_calls_of_a_run_by_hand_are_in_the_record_and_answer_a_replay(notebook):
+    call = {"key": "sha256:" + "0" * 64, "model": "m", "response": "yes", "from_cache": False}
+    ran = entry("c0", "x = 1", [])
+    ran["run"]["calls"] = [call]
+    byhand.add(notebook_place(notebook), [ran])
+    record = Session.open(notebook).cell("c0").raw["metadata"]["rlmnb"]
+    assert record["calls"] == [{**call, "current": True}]
+    assert "calls" not in record["run"]
+
+
 def test_strange_lines_among_the_traces_are_passed_over(notebook):
     place = notebook_place(notebook)
     place.prepare()
