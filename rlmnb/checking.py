@@ -11,10 +11,10 @@ from typing import Any
 
 from rlmnb import digest, indexing
 from rlmnb.errors import NotebookError, ObjectError, RlmnbError
+from rlmnb.format.keptcalls import objects_of_calls
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
-from rlmnb.models.keeping import objects_of_calls
 from rlmnb.store import byhand, index_file, journal, notebook
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects

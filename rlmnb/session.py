@@ -506,7 +506,7 @@ class Session:
 
     def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
         """Take along what the cells' outputs are kept in; a plain notebook has its own store."""
-        from rlmnb.models.keeping import objects_of_calls
+        from rlmnb.format.keptcalls import objects_of_calls
 
         for cell in cells:
             record = cell["metadata"].get("rlmnb")

@@ -9,8 +9,9 @@ from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError
 from rlmnb.format import times
+from rlmnb.format.keptcalls import calls_of, is_call
 from rlmnb.models.budget import DEEPEST
-from rlmnb.models.keeping import calls_of, expired, is_call
+from rlmnb.models.keeping import expired
 from rlmnb.models.spending import overview
 from rlmnb.replay.owning import ownership
 from rlmnb.session import Session

@@ -21,18 +21,19 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.errors import CellNotFoundError
+from rlmnb.format.keptcalls import calls_of
 from rlmnb.format.nbjson import source_of
 from rlmnb.kernel.pending import Pending
 from rlmnb.models import budget, choosing, current, tags
 from rlmnb.models.asking import Desk, Rules
 from rlmnb.models.budget import Limits, Spent
 from rlmnb.models.keeping import Call, Kept, kept_in
-from rlmnb.store.layout import notebook_place, sessions_root
+from rlmnb.store import byhand
+from rlmnb.store.layout import Place, notebook_place, sessions_root
 from rlmnb.store.notebook import read_whole
 from rlmnb.store.objects import Objects
 
 ABOUT = "rlmnb_calls"
-LOOKED = "cell()"
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,11 @@ class Calls:
         path = self._notebook()
         try:
             status = os.stat(path) if path else None
-            version = (path, status.st_mtime_ns, status.st_size, status.st_ino) if status else ()
+            version: tuple[Any, ...] = ()
+            if path and status:
+                place = notebook_place(path)
+                seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+                version = (path, *seen, byhand.version(place))
             if version and version != self._version:
                 self._whole = read_whole(str(path))
                 self._version = version
@@ -216,6 +221,8 @@ class Calls:
                     for cell in self._whole["cells"]
                     if isinstance(cell.get("metadata"), dict)
                 )
+                for cell_id, calls in _by_hand(place):
+                    self._kept.add(cell_id, calls)
                 for cell_id, calls in self._since.items():
                     self._kept.put(cell_id, calls)
         except OSError:
@@ -314,6 +321,13 @@ def _text_of(outputs: list[Any], record: Mapping[str, Any], objects: Objects) ->
             text = (output.get("data") or {}).get("text/plain", "")
             parts.append(str(digest.value_of_lines(text)))
     return "".join(parts)
+
+
+def _by_hand(place: Place) -> Iterator[tuple[str, list[Call]]]:
+    """Yield what cells have called that a person ran, and whose notebook has not got it yet."""
+    for cell_id, entries in byhand.traces(place).items():
+        for entry in reversed(entries):
+            yield cell_id, calls_of(entry["run"])
 
 
 def own_objects() -> str:

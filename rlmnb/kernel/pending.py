@@ -10,8 +10,9 @@ import json
 import os
 
 from rlmnb.files import make_directory, open_regular, read_bytes, remove, write_all
+from rlmnb.format.keptcalls import is_call
 from rlmnb.ids import is_nbformat_id
-from rlmnb.models.keeping import Call, is_call
+from rlmnb.models.keeping import Call
 from rlmnb.store.layout import notebook_place
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rlmnb.models.keeping import Call, is_call
+from rlmnb.format.keptcalls import is_call
+from rlmnb.models.keeping import Call
 
 DEEPEST = 3
 # A rough count, for what is not asked yet: four characters to a token.

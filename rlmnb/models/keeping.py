@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
+from rlmnb.format.keptcalls import calls_of, is_call, merged
 from rlmnb.jsontext import clean_text
 from rlmnb.models.request import Answer, Request, Try, Usage, changed_parts
 
@@ -18,7 +19,6 @@ Call = dict[str, Any]
 _LONGEST_INLINE = 16 * 1024
 _LONGEST_PROMPT = 2 * 1024
 _PREVIEW = 400
-_MOST_FORMER = 200
 Put = Callable[[bytes], str]
 Get = Callable[[str], bytes]
 
@@ -105,16 +105,6 @@ def _known(given: Any, kind: Any) -> dict[str, Any]:
     return {name: given[name] for name in kind.__dataclass_fields__ if name in given}
 
 
-def is_call(value: Any) -> bool:
-    """Tell whether something in a record is a call that can answer."""
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("key"), str)
-        and isinstance(value.get("model"), str)
-        and (isinstance(value.get("response"), str) or isinstance(value.get("object"), str))
-    )
-
-
 def expired(call: Call, now: str, seconds: float | None) -> bool:
     """Tell whether an answer is older than it may be."""
     if seconds is None:
@@ -174,42 +164,3 @@ def kept_in(cells: Iterable[tuple[str, Any]]) -> Kept:
         if calls := calls_of(record):
             found.setdefault(cell_id, calls)
     return Kept(found)
-
-
-def calls_of(record: Any) -> list[Call]:
-    """Return the calls in a record, whatever else stands there."""
-    calls = record.get("calls") if isinstance(record, dict) else None
-    if not isinstance(calls, list):
-        return []
-    return [
-        call
-        for call in calls
-        if isinstance(call, dict)
-        and isinstance(call.get("key"), str)
-        and isinstance(call.get("model"), str)
-    ]
-
-
-def objects_of_calls(record: Any) -> list[str]:
-    """Return the objects that hold what was too long for a record: answers, prompts."""
-    found = []
-    for call in calls_of(record):
-        asked: Any = call.get("request")
-        asked = asked if isinstance(asked, dict) else {}
-        names = (call.get("object"), asked.get("prompt_object"), asked.get("system_object"))
-        found += [name for name in names if isinstance(name, str)]
-    return found
-
-
-def merged(before: Iterable[Call], now: Iterable[Call]) -> list[Call]:
-    """Return a cell's calls after a run: those it made, then those it no longer makes.
-
-    The latter stay for the day somebody takes an edit back; what was asked anew replaces what was
-    answered before.
-    """
-    current = [{**call, "current": True} for call in now]
-    asked = {call["key"] for call in current}
-    former = [
-        {**call, "current": False} for call in before if call["key"] not in asked and is_call(call)
-    ]
-    return current + former[:_MOST_FORMER]

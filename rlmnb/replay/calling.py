@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmnb.format import times
+from rlmnb.format.keptcalls import calls_of, is_call, looked_at, merged
 from rlmnb.graph.modelcalls import ASKING, type_of_call
 from rlmnb.graph.traces import CodeCell, Run
-from rlmnb.kernel.calls import ABOUT, LOOKED
+from rlmnb.kernel.calls import ABOUT
 from rlmnb.models import budget, choosing, tags
 from rlmnb.models.budget import Tally
-from rlmnb.models.keeping import Call, calls_of, expired, is_call, merged
+from rlmnb.models.keeping import Call, expired
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
@@ -130,7 +131,9 @@ def as_recorded(
         replaced |= {"verification": verdict, "evidence": [verdict["of"]]}
     elif known.get("verification"):
         replaced |= {"verification": None}
-    replaced |= _looked_at(run, known)
+    edges = looked_at(run, known.get("dependencies"))
+    if edges is not None:
+        replaced["dependencies"] = edges
     return laid, replaced
 
 
@@ -157,22 +160,3 @@ def _how(calls: list[Call]) -> dict[str, Any]:
     if isinstance(heat, int | float) and heat >= 0:
         found["temperature"] = heat
     return found
-
-
-def _looked_at(run: Run, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dependencies of a cell that has looked at others by their names."""
-    edges = known.get("dependencies")
-    others = [
-        edge
-        for edge in (edges if isinstance(edges, list) else ())
-        if isinstance(edge, dict) and edge.get("reason") != LOOKED
-    ]
-    named = {edge.get("cell_id") for edge in others}
-    looked = [
-        {"cell_id": other, "reason": LOOKED}
-        for other in run.get("looked", ())
-        if other not in named
-    ]
-    if not looked and len(others) == len(edges or ()):
-        return {}
-    return {"dependencies": others + looked}

@@ -15,10 +15,10 @@ from typing import Any, Self
 from rlmnb import digest
 from rlmnb.format import times
 from rlmnb.format.cells import new_record
+from rlmnb.format.keptcalls import calls_of, merged
 from rlmnb.format.shown import shown_hash
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.jsontext import portable
-from rlmnb.models.keeping import calls_of, merged
 from rlmnb.replay.calling import as_recorded
 from rlmnb.session import Session
 from rlmnb.store.append import write_entry

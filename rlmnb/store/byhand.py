@@ -20,6 +20,7 @@ from rlmnb.files import (
     write_atomic,
 )
 from rlmnb.format.cells import new_record
+from rlmnb.format.keptcalls import calls_of, looked_at, merged
 from rlmnb.format.nbjson import source_of
 from rlmnb.format.shown import shown_hash
 from rlmnb.ids import is_nbformat_id
@@ -170,13 +171,36 @@ def _meant(entries: "list[Entry]", wanted: "tuple[Any, Any]") -> "Entry | None":
     return last if _describes(last)[0] != wanted[0] else None
 
 
+def _without_calls(
+    run: "dict[str, Any]", record: "dict[str, Any]"
+) -> "tuple[dict[str, Any], dict[str, Any]]":
+    """Take a run's model calls out of it; return the rest, and what they add to the record."""
+    added: dict[str, Any] = {}
+    if calls := calls_of(run):
+        added["calls"] = merged(calls_of(record), calls)
+    verdict = run.get("verification")
+    if isinstance(verdict, dict) and isinstance(verdict.get("of"), str):
+        added |= {"type": "verification", "verification": verdict, "evidence": [verdict["of"]]}
+        added["confidence"] = verdict.get("confidence")
+    edges = looked_at(run, record.get("dependencies"))
+    if edges is not None:
+        added["dependencies"] = edges
+    seen = run.get("looked")
+    if isinstance(seen, dict) and all(isinstance(each, dict) for each in seen.values()):
+        shown = {other: each.get("output") for other, each in seen.items()}
+        run = {**run, "depends": {**(run.get("depends") or {}), **shown}}
+    rest = {key: each for key, each in run.items() if key not in ("calls", "verification")}
+    return rest, added
+
+
 def _with(
     record: "dict[str, Any]", entry: "Entry", source: str, cell: "dict[str, Any]"
 ) -> "dict[str, Any]":
     base = record or new_record(source, [], {"status": "running", "created_at": entry["at"]})
-    run = entry["run"]
+    run, called = _without_calls(entry["run"], base)
     new = {
         **base,
+        **called,
         "cell_id": cell["id"],
         "completed_at": entry["at"],
         "source_hash": run["text"],

@@ -430,27 +430,33 @@ def test_a_cell_run_by_hand_in_a_server_finds_what_its_notebook_keeps(
     notebook("a = llm_query('one')", "b = 2")
     assert again().errors == {}
 
-    async def by_hand() -> list[Any]:
-        environment = {"JPY_SESSION_NAME": str(Path("nb.ipynb").absolute())}
+    async def by_hand() -> list[int]:
         manager = AsyncKernelManager(transport="ipc", connection_file="kernel.json")
         manager._kernel_spec = KernelSpec(
             argv=[sys.executable, "-m", "rlmnb.kernel", "-f", "{connection_file}"],
-            env=environment,
+            env={"JPY_SESSION_NAME": str(Path("nb.ipynb").absolute())},
         )
         whole = nbformat.read("nb.ipynb", 4)
         client = NotebookClient(whole, km=manager)
-        traces: list[Any] = []
+        asked = []
         async with client.async_setup_kernel(cleanup_kc=True):
-            for source in ("a = llm_query('one')", "a = llm_query('two')", "a = llm_query('two')"):
+            for prompt in ("one", "two", "two"):
                 client.kc.session.metadata = {"cellId": "c0", **whole.cells[0].metadata}
-                reply = await client.kc.execute_interactive(source, output_hook=lambda _: None)
-                traces.append(reply["metadata"]["rlmnb"])
-        return traces
+                code = f"a = llm_query('{prompt}')"
+                reply = await client.kc.execute_interactive(code, output_hook=lambda _: None)
+                assert reply["content"]["status"] == "ok"
+                asked.append(len(api.asked))
+        return asked
 
-    traces = asyncio.run(by_hand())
-    assert [[call["from_cache"] for call in each["calls"]] for each in traces] == [
-        [True],
-        [False],
-        [True],
+    assert asyncio.run(by_hand()) == [1, 2, 2]
+    # Saved, the cell is what was run by hand, and its record has the call.
+    edit(0, "a = llm_query('two')")
+    assert again().executed == []
+    calls = Session.open("nb.ipynb").cells[0].raw["metadata"]["rlmnb"]["calls"]
+    assert [(call["request"]["prompt"], call["current"]) for call in calls] == [
+        ("two", True),
+        ("one", False),
     ]
+    edit(0, "a = llm_query('two')\nb = a")
+    assert again().calls.as_dict()["made"] == 0
     assert len(api.asked) == 2

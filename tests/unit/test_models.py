@@ -25,6 +25,7 @@ from rlmnb.errors import (
     ModelError,
     NoModelError,
 )
+from rlmnb.format import keptcalls
 from rlmnb.format.calls import Call
 from rlmnb.models import budget, choosing, current, keeping, modes, prices, recursing, tags
 from rlmnb.models.asking import Desk, Rules, ask
@@ -88,7 +89,7 @@ def desk_of(provider: Parrot, **fields: Any) -> Desk:
 
 def again(desk: Desk, **rules: Any) -> Desk:
     """Return the desk of the cell's next run, which knows what the last one asked."""
-    kept = Kept({"c1": keeping.merged([], desk.done())})
+    kept = Kept({"c1": keptcalls.merged([], desk.done())})
     known: dict[str, Any] = {"rules": Rules(**rules), "kept": kept, "calls": []}
     return replace(desk, **known)
 
@@ -244,7 +245,7 @@ def test_calls_that_a_cell_no_longer_makes_stay_until_they_are_pruned():
     second = again(first)
     ask(request("a"), second)
     ask(request("c"), second)
-    kept = keeping.merged(keeping.merged([], first.done()), second.done())
+    kept = keptcalls.merged(keptcalls.merged([], first.done()), second.done())
     shown = [(call["request"]["prompt"], call["current"]) for call in kept]
     assert shown == [("a", True), ("c", True), ("b", False)]
 
