@@ -24,7 +24,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from rlmnb.errors import KernelError
+from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
 from rlmnb.kernel.asked import NUMBER
 from rlmnb.store.sessions import is_alive
@@ -351,8 +351,10 @@ def _remove_leftovers(base: str) -> None:
         pid = name.removeprefix(_PREFIX).split("-")[0]
         path = os.path.join(base, name)
         mine = name.startswith(_PREFIX) and pid.isdecimal() and not os.path.islink(path)
-        if mine and os.stat(path).st_uid == os.getuid() and not is_alive(int(pid)):
-            remove_tree(path)
+        # Another replay may end, or tidy up as we do, at this very moment.
+        with contextlib.suppress(FileNotFoundError, StorageError):
+            if mine and os.stat(path).st_uid == os.getuid() and not is_alive(int(pid)):
+                remove_tree(path)
 
 
 def as_nodes(whole: dict[str, Any]) -> Any:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Protocol
 
+from rlmnb.cli.arguments.common import SESSION, Commands
 from rlmnb.errors import ModelError
 from rlmnb.models.modes import MODES, seconds
-
-_SESSION = "a session's id, the beginning of it, or the path of any notebook"
-
-
-class Commands(Protocol):
-    """Whoever collects the commands."""
-
-    def add(self, name: str, function: str, summary: str, example: str) -> argparse.ArgumentParser:
-        """Add a command."""
 
 
 def add_replay_options(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +48,7 @@ def add_calls(commands: Commands) -> None:
         "  rlmnb calls prune demo --older-than 30d   # says what it would remove; then --yes",
     )
     parser.add_argument(
-        "what", nargs="*", metavar="[prune] [SESSION]", help=f"{_SESSION}, after `prune` or alone"
+        "what", nargs="*", metavar="[prune] [SESSION]", help=f"{SESSION}, after `prune` or alone"
     )
     parser.add_argument("--cell", metavar="CELL", help="only those of one cell")
     parser.add_argument("--model", help="only those to one model")
@@ -71,7 +62,7 @@ def add_calls(commands: Commands) -> None:
         "show what model calls have cost and may cost",
         "rlmnb budget demo --set usd=2.50 calls=100 depth=2",
     )
-    parser.add_argument("session", nargs="?", metavar="SESSION", help=_SESSION)
+    parser.add_argument("session", nargs="?", metavar="SESSION", help=SESSION)
     parser.add_argument(
         "--set",
         nargs="+",

@@ -6,7 +6,7 @@ import argparse
 import math
 
 from rlmnb.capture.complexity import MODES as ACTIVATIONS
-from rlmnb.cli.calloptions import Commands
+from rlmnb.cli.arguments.common import Commands
 from rlmnb.models.modes import MODES
 
 _MOST_STEPS = 100
