@@ -74,7 +74,9 @@ def run(
     question = _checked(question)
     contexts.check_paths(context)
     model = choosing.chosen(settings.model, choosing.default_model())
-    judged = activating.activation(question, contexts.size_of(context), settings.activation)
+    judged = activating.activation(
+        question, contexts.size_of(context), settings.activation, held=_has_context(session)
+    )
     with _alone(session):
         return _run(session, question, context, settings, model, judged)
 

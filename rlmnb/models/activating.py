@@ -24,8 +24,16 @@ class Activation:
     reason: str
 
 
-def activation(question: str, context_size: int | None, mode: Mode = "complexity") -> Activation:
-    """Judge a question over a context of so many characters, None if there is no context.
+def activation(
+    question: str,
+    context_size: int | None,
+    mode: Mode = "complexity",
+    *,
+    held: bool = False,
+) -> Activation:
+    """Judge a question over a context of so many characters, None if none is given.
+
+    `held` says that there is one from before.
 
     Whoever gives a context wants it looked at. `manual` is on: somebody has asked for this.
     """
@@ -34,6 +42,8 @@ def activation(question: str, context_size: int | None, mode: Mode = "complexity
         reasons.append((f"a context of {context_size:,} characters", THRESHOLD))
         if context_size > _LONG:
             reasons.append(("which is longer than a prompt", 0.3))
+    elif held:
+        reasons.append(("a context from before", THRESHOLD))
     judged = Complexity(reasons)
     active = is_active(mode, judged.score, before=True)
     return Activation(active, mode, judged.score, why_active(mode, judged)[:1000])

@@ -238,6 +238,7 @@ def test_a_context_makes_a_question_worth_steps_and_a_mode_overrules_the_score()
     assert (short.active, short.score) == (True, 0.5)
     assert "120 characters" in short.reason
     assert activation("What is the sum?", 10**6).score == 0.8
+    assert activation("What is the sum?", None, held=True).active
     deep = activation("Investigate why all workers stop, and compare every log.", None)
     assert deep.active
     assert "goes deep" in deep.reason
