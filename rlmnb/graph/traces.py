@@ -300,11 +300,15 @@ def _causes_without_run(cell: CodeCell, env: Environment, files: Files) -> list[
 
 
 def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
-    causes = []
+    causes: list[str] = []
+    told: set[str] = set()
     reads = dict.fromkeys(env.ambient, INITIAL) | run["reads"] if env.ambient else run["reads"]
-    for name, then in reads.items():
+    # How variables share objects is worth a word only if none of them is another by itself.
+    for name, then in sorted(reads.items(), key=lambda read: read[0].startswith("&")):
         now: str | Changing
         if name.startswith("&"):
+            if causes and not told.isdisjoint(name[1:].split("&")):
+                continue
             now = env.together(name[1:].split("&"))
             shown = name[1:].replace("&", " and ")
         elif name.startswith("~"):
@@ -313,6 +317,7 @@ def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
             now, shown = env.own(name), name
         if now == then or (run.get("by_hand") and name in _CHANCE and name not in env.names):
             continue  # a generator that no cell above has seeded may be anywhere
+        told.add(shown)
         if isinstance(now, Changing):
             causes.append(f"{shown} from {now.cell_id} changes")
             continue
