@@ -31,8 +31,10 @@ def status(args: Namespace) -> int:
     fresh = [cell.cell_id for cell in code_cells(session) if cell.cell_id not in stale]
     if args.json:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
-        seen = session.changes_seen()
-        text.print_json({"fresh": fresh, "stale": causes, "changed_files": seen})
+        found: dict[str, Any] = {"fresh": fresh, "stale": causes}
+        if seen := session.changes_seen():
+            found["changed_files"] = seen
+        text.print_json(found)
         return 0
     _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
     tell_changes(session)

@@ -152,7 +152,7 @@ def test_a_watched_file_that_changes_is_told_with_the_cells_that_no_longer_hold(
     assert "seen to change" in run("cells", SESSION, "--status", "stale").stderr
     assert run("statusline", SESSION).stdout == "rlmnb: 1 cell, 1 stale (auth.py changed)\n"
     Path(path).write_text("one")  # back as it was: hashing is the truth
-    assert run_json("status", SESSION)["changed_files"] == {}
+    assert "changed_files" not in run_json("status", SESSION)
     assert run("statusline", SESSION).stdout == "rlmnb: 1 cell\n"
 
 
