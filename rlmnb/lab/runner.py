@@ -26,6 +26,8 @@ _PATIENCE = 5.0
 
 def main() -> int:
     """Replay what was asked for, telling of each cell."""
+    # A server that was started in the background has its children deaf to this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_whoever_asked, daemon=True).start()
     try:
