@@ -9,20 +9,19 @@ that is cut short, doing it again comes to the same end.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlmnb.digest import derived_id, is_digest, of_value
+from rlmnb.digest import is_digest
 from rlmnb.errors import (
-    ChangedSinceError,
-    InvalidCellError,
     InvalidNameError,
     NotebookError,
     RlmnbError,
     StorageError,
 )
-from rlmnb.files import Lock, Replacement, open_regular, read_all, read_bytes, write_atomic
+from rlmnb.files import Lock, Replacement, open_regular, polls, read_all, read_bytes, write_atomic
+from rlmnb.format.merging import digest_of, merge, named, refuse_foreign
 from rlmnb.format.nbjson import source_of
 from rlmnb.format.percent import Block, from_text, to_text
 from rlmnb.ids import is_nbformat_id
@@ -32,8 +31,7 @@ from rlmnb.store.layout import Place
 
 _LARGEST = 64 * 1024 * 1024
 _LOCK_SECONDS = 10.0
-_TRIES = 5
-_SHOWN = 5
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def pair(place: Place, text: str | None = None, *, prefer: str | None = None) ->
     path = _text_path(place, text)
     place.prepare()
     with Lock(place.lock, timeout=_LOCK_SECONDS):
-        for _ in range(_TRIES):
+        for _ in polls(_PATIENCE):
             done = _pair_locked(place, path, prefer)
             if done is not None:
                 return done
@@ -85,14 +83,19 @@ def _pair_locked(place: Place, path: str, prefer: str | None) -> Paired | None:
     """Do it once; None if one of the files was changed by others meanwhile."""
     found = _read_text(path)
     with notebook.OpenNotebook(place.notebook) as opened:
-        whole = notebook.parse(opened.read(), place.notebook)
+        try:
+            whole = notebook.parse(opened.read(), place.notebook)
+        except NotebookError:
+            if opened.age() < notebook.SAVE_PATIENCE:
+                return None  # another program is in the middle of saving it
+            raise
         cells = _blocks(whole)
         if found.data is None:
             merged = cells
         else:
             base = _remembered(place, path)
-            _refuse_foreign(found.blocks, cells, path, prefer)
-            merged = _merge(base, cells, _named(found.blocks, base or {}), path, prefer)
+            refuse_foreign(found.blocks, cells, path, prefer)
+            merged = merge(base, cells, named(found.blocks, base or {}), path, prefer)
         if merged != cells:
             lease.refuse(place)
             whole["cells"] = _cells(whole["cells"], merged)
@@ -239,126 +242,8 @@ def _remembered(place: Place, path: str) -> dict[str, str] | None:
 
 
 def _remember(place: Place, path: str, merged: Iterable[Block]) -> None:
-    cells = [[block.cell_id, _digest(block)] for block in merged]
+    cells = [[block.cell_id, digest_of(block)] for block in merged]
     told = {"cells": cells, "text": os.path.relpath(path, os.path.dirname(place.notebook))}
     data = to_bytes(compact(told))
     if not os.path.lexists(_memory(place)) or read_bytes(_memory(place)) != data:
         write_atomic(_memory(place), data)
-
-
-def _digest(block: Block | None) -> str | None:
-    return None if block is None else of_value([block.kind, block.source])
-
-
-# merging
-
-
-def _refuse_foreign(
-    blocks: Sequence[Block], cells: Sequence[Block], path: str, prefer: str | None
-) -> None:
-    """Refuse a text that would put all cells away: emptied, stripped of its ids, or another's."""
-    known = {block.cell_id for block in cells}
-    if prefer != "notebook" and known and not any(block.cell_id in known for block in blocks):
-        raise InvalidCellError(
-            f"{path}: has {len(blocks)} cells and none of the ids of the notebook's {len(cells)}; "
-            "it is not its text",
-            hint=f"name another --text FILE.py, or write {path} anew: --prefer notebook",
-        )
-
-
-def _named(blocks: Iterable[Block], base: Mapping[str, str]) -> list[Block]:
-    """Give new cells of the text ids, the same ones if it has to be done again."""
-    blocks = list(blocks)
-    taken = {block.cell_id for block in blocks} | set(base)
-    named: list[Block] = []
-    for block in blocks:
-        cell_id = block.cell_id
-        if cell_id is None:
-            before = str(named[-1].cell_id) if named else ""
-            times = 0
-            while (cell_id := derived_id("paired", before, block.source, str(times))) in taken:
-                times += 1
-            taken.add(cell_id)
-        named.append(Block(cell_id, block.kind, block.source))
-    return named
-
-
-def _merge(
-    base: Mapping[str, str] | None,
-    cells: list[Block],
-    text: list[Block],
-    path: str,
-    prefer: str | None,
-) -> list[Block]:
-    """Return the cells that both sides are to have."""
-    if cells == text:
-        return cells
-    if base is None and prefer is not None:
-        return text if prefer == "text" else cells
-    never, base = base is None, base or {}
-    ours = {str(block.cell_id): block for block in cells}
-    theirs = {str(block.cell_id): block for block in text}
-    kept: dict[str, Block] = {}
-    conflicts = []
-    for cell_id in dict.fromkeys([*ours, *theirs]):
-        here, there, was = ours.get(cell_id), theirs.get(cell_id), base.get(cell_id)
-        chosen = there if _digest(here) == was else here
-        if _digest(here) != was and _digest(there) not in (was, _digest(here)):
-            conflicts.append(cell_id)
-            chosen = there if prefer == "text" else here
-        elif never and here != there:
-            conflicts.append(cell_id)
-        if chosen is not None:
-            kept[cell_id] = chosen
-    if conflicts and prefer is None:
-        raise _both_changed(conflicts, path, never=never)
-    return [kept[cell_id] for cell_id in _order(list(base), list(ours), list(theirs), kept, prefer)]
-
-
-def _both_changed(conflicts: Sequence[str], path: str, *, never: bool) -> ChangedSinceError:
-    named = ", ".join(conflicts[:_SHOWN])
-    if len(conflicts) > _SHOWN:
-        named += f" and {len(conflicts) - _SHOWN} more"
-    what = (
-        "differ, and it is not known which side is newer: these were never in step here"
-        if never
-        else "changed in the notebook and in the text, each in its own way"
-    )
-    return ChangedSinceError(
-        f"{path}: {named}: {what}; nothing was changed",
-        hint="say which side is right for them: --prefer text, or --prefer notebook",
-    )
-
-
-def _order(
-    base: list[str],
-    ours: list[str],
-    theirs: list[str],
-    kept: Mapping[str, Block],
-    prefer: str | None,
-) -> list[str]:
-    """Follow the side that moved cells, and put the other's own cells behind their neighbours."""
-    common = set(ours) & set(theirs) & set(base)
-    was, here, there = ([key for key in side if key in common] for side in (base, ours, theirs))
-    if was != here and was != there and here != there and prefer is None:
-        raise ChangedSinceError(
-            "cells were moved in the notebook and in the text, each in its own way; "
-            "nothing was changed",
-            hint="say which order is right: --prefer text, or --prefer notebook",
-        )
-    by_text = here == was or (there != was and prefer == "text")
-    first, second = (theirs, ours) if by_text else (ours, theirs)
-    known = set(first)
-    # What only the second side has, by the cell that it stands behind there.
-    behind: dict[str | None, list[str]] = {None: []}
-    neighbour = None
-    for key in second:
-        if key in known and key in kept:
-            neighbour = key
-        elif key in kept:
-            behind.setdefault(neighbour, []).append(key)
-    order = behind[None]
-    for key in first:
-        if key in kept:
-            order += [key, *behind.get(key, ())]
-    return order

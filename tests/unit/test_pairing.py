@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -305,3 +307,66 @@ def test_a_lock_that_another_holds_keeps_both_as_they_are(run, monkeypatch):
     with Lock(place.lock, timeout=1), pytest.raises(LockTimeoutError):
         pairing.pair(place)
     assert not notebook_of("demo").with_suffix(".py").exists()
+
+
+def test_cells_appended_while_both_are_brought_into_step_are_all_there(run, run_json):
+    rlmnb.append("demo", {"source": "a = 0"})
+    text = Path(run_json("pair", "demo")["text"])
+    code = "import rlmnb\nfor n in range(25): rlmnb.append('demo', {'source': f'b = {n}'})"
+    writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    done = 0
+    while any(writer.poll() is None for writer in writers):
+        edit_text(f"a = {done}\n", f"a = {done + 1}\n", str(text))
+        assert run("pair", "demo").returncode == 0
+        done += 1
+    assert [writer.wait() for writer in writers] == [0, 0]
+    run_json("pair", "demo")
+    found = list(sources(notebook_of("demo")).values())
+    assert found[0] == f"a = {done}"
+    assert sorted(found[1:]) == sorted([f"b = {n}" for n in range(25)] * 2)
+    assert run("pair", "demo", "--check").returncode == 0
+
+
+def test_a_text_saved_while_it_is_being_replaced_is_read_again(plain, monkeypatch):
+    from rlmnb import pairing
+    from rlmnb.store.layout import notebook_place
+
+    place = notebook_place(str(plain))
+    pairing.pair(place)
+    edit_notebook(plain, "second", "print(2)")
+    write = pairing.Replacement.write
+
+    def save_first(new, data):
+        monkeypatch.setattr(pairing.Replacement, "write", write)
+        edit_text("x = 1", "x = 7")
+        write(new, data)
+
+    monkeypatch.setattr(pairing.Replacement, "write", save_first)
+    pairing.pair(place)
+    assert sources(plain)["first"].endswith("x = 7")
+    text = Path("analysis.py").read_text(encoding="utf-8")
+    assert "x = 7" in text
+    assert "print(2)" in text
+
+
+def test_cells_moved_on_both_sides_are_left_alone(plain, run):
+    run("pair", str(plain))
+    whole = nbformat.read(plain, as_version=4)
+    whole.cells = [whole.cells[1], whole.cells[0], whole.cells[2]]
+    nbformat.write(whole, plain)
+    blocks = Path("analysis.py").read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+    Path("analysis.py").write_text("\n\n".join([blocks[0], blocks[2], blocks[1]]) + "\n")
+    refused = run("pair", str(plain))
+    assert refused.returncode == 1
+    assert "moved" in refused.stderr
+    assert run("pair", str(plain), "--prefer", "text").returncode == 0
+    assert list(sources(plain)) == ["intro", "second", "first"]
+
+
+def test_a_cell_that_becomes_prose_in_the_text_does_so_in_the_notebook(plain, run):
+    run("pair", str(plain))
+    edit_text('# %% id="second"\nprint(x)', '# %% [markdown] id="second"\n# now *prose*')
+    assert run("pair", str(plain)).returncode == 0
+    assert cells_of(plain)[2]["cell_type"] == "markdown"
+    assert sources(plain)["second"] == "now *prose*"
+    nbformat.validate(nbformat.read(plain, as_version=4))
