@@ -5,27 +5,28 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from rlmnb import pairing
+from rlmnb import indexing, pairing
 from rlmnb.cli import text
-from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError
 from rlmnb.pairing import Paired
+from rlmnb.store import sessions
 
 
 def keep_in_step(args: Namespace) -> int:
     """Bring a notebook and its text into step, or with --check say whether they are."""
     if args.check and args.prefer:
         raise InvalidNameError("--check changes nothing, so there is nothing to --prefer")
-    session = opened(args)
+    place = sessions.find(args.session)
+    # Only the sources count here, so the index is not asked for; making it takes far longer than this.
+    indexing.catch_up(place)
     if args.check:
-        paired = pairing.compare(session.place, args.text)
+        paired = pairing.compare(place, args.text)
     else:
-        paired = pairing.pair(session.place, args.text, prefer=args.prefer)
-        session.refresh()
+        paired = pairing.pair(place, args.text, prefer=args.prefer)
     if args.json:
-        text.print_json({"notebook": session.path, **asdict(paired)})
+        text.print_json({"notebook": place.notebook, **asdict(paired)})
     else:
-        _tell(paired, session.path, session.place.name)
+        _tell(paired, place.notebook, place.name)
     return 0 if paired.in_step else 1
 
 
