@@ -17,7 +17,7 @@ def keep_in_step(args: Namespace) -> int:
     if args.check and args.prefer:
         raise InvalidNameError("--check changes nothing, so there is nothing to --prefer")
     place = sessions.find(args.session)
-    # Only the sources count here, so the index is not asked for; making it takes far longer than this.
+    # Only sources count here: making the index would take far longer than all of this.
     indexing.catch_up(place)
     if args.check:
         paired = pairing.compare(place, args.text)
