@@ -19,10 +19,10 @@ from tests.conftest import append_many, notebook_of
 
 COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
-    "status", "replay", "calls", "budget", "invalidate", "exec", "kernel", "watch", "run", "model",
-    "hooks", "mcp", "import", "migrate", "statusline", "complexity", "blame", "export", "open",
-    "graph", "diff", "lint", "verify", "doctor", "scrub", "du", "prune", "archive", "restore",
-    "rm", "schema",
+    "pair", "status", "replay", "calls", "budget", "invalidate", "exec", "kernel", "watch", "run",
+    "model", "hooks", "mcp", "import", "migrate", "statusline", "complexity", "blame", "export",
+    "open", "graph", "diff", "lint", "verify", "doctor", "scrub", "du", "prune", "archive",
+    "restore", "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 

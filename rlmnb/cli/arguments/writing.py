@@ -81,3 +81,25 @@ def add_writing(commands: Commands) -> None:
     session(parser)
     parser.add_argument("--at", metavar="CELL", help="the last cell to take; all unless said")
     parser.add_argument("--id", metavar="ID", help="the new session's id; made up unless said")
+    parser = commands.add(
+        "pair",
+        "pairing:keep_in_step",
+        "keep a notebook and a plain text of its cells in step, whichever was edited",
+        "rlmnb pair analysis.ipynb                  # writes analysis.py, then merges edits\n"
+        "  rlmnb pair analysis.ipynb --check          # for a git hook; changes nothing\n"
+        "\nexit code 1: one cell was edited on both sides, or with --check: they are not in step",
+    )
+    session(parser)
+    parser.add_argument(
+        "--text",
+        metavar="FILE.py",
+        help="where the text is; without it, as the last time, or beside the notebook",
+    )
+    parser.add_argument(
+        "--prefer",
+        choices=("text", "notebook"),
+        help="whose version counts of a cell that was edited on both sides",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether they are in step; write nothing"
+    )
