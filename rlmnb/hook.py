@@ -11,6 +11,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlmnb.capture.events import Event
@@ -18,43 +19,58 @@ if TYPE_CHECKING:
 _STARTED = time.perf_counter()
 # How long an event may take in all, in seconds; then what is left is done by the next reader.
 _DEADLINE = 0.2
-_LARGEST_PAYLOAD = 64 * 1024 * 1024
+LARGEST_PAYLOAD = 64 * 1024 * 1024
 _MOST_OLD_LINES = 64 * 1024
 
 
 def main(arguments: "list[str] | None" = None) -> int:
     """Take one event in. Always 0: a hook that fails would stop its agent."""
+    agent = _agent(sys.argv[1:] if arguments is None else arguments)
+    answer(_standard_input, agent, _STARTED, _print)
+    return 0
+
+
+def answer(
+    read: "Callable[[], bytes]", agent: str, started: float, say: "Callable[[bytes], object]"
+) -> None:
+    """Take in the event that `read` gives, and say what its client wants to hear; never raise."""
     name = "unknown"
     root = None
     try:
-        agent = _agent(sys.argv[1:] if arguments is None else arguments)
         from rlmnb.store.layout import sessions_root
 
         root = sessions_root()
-        event = _event(sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1), agent)
-        if event is not None:
-            name = event.name
-            _say(_take_in(event, root))
+        event = _event(read(), agent)
+        name = event.name
+        _say(_take_in(event, root, started + _DEADLINE), say)
     except BaseException as error:  # noqa: BLE001 - nothing may get through to the agent
-        _note_failure(root, name, error)
+        note_failure(root, name, error)
         if name == "SessionStart":
-            _say_not_recorded(error)
-    _note_time(root, name)
-    return 0
+            _say_not_recorded(error, say)
+    _note_time(root, name, started)
+
+
+def _standard_input() -> bytes:
+    return sys.stdin.buffer.read(LARGEST_PAYLOAD + 1)
+
+
+def _print(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
 
 
 def _agent(arguments: "list[str]") -> str:
     return arguments[arguments.index("--agent") + 1] if "--agent" in arguments[:-1] else "claude"
 
 
-def _event(data: bytes, agent: str) -> "Event | None":
+def _event(data: bytes, agent: str) -> "Event":
     from rlmnb.capture.events import read_event
     from rlmnb.jsontext import loads
 
-    if len(data) > _LARGEST_PAYLOAD:
-        raise ValueError(f"an event of more than {_LARGEST_PAYLOAD} bytes was left out")
+    if len(data) > LARGEST_PAYLOAD:
+        raise ValueError(f"an event of more than {LARGEST_PAYLOAD} bytes was left out")
     if not data.strip():
-        raise ValueError("nothing on standard input; wanted an event as JSON")
+        raise ValueError("an event of no bytes; wanted JSON")
     try:
         payload = loads(data)
     except UnicodeDecodeError:
@@ -65,7 +81,7 @@ def _event(data: bytes, agent: str) -> "Event | None":
     return event
 
 
-def _take_in(event: "Event", root: str) -> "dict[str, Any] | None":
+def _take_in(event: "Event", root: str, deadline: float) -> "dict[str, Any] | None":
     from rlmnb.capture.privacy import recording_off
     from rlmnb.capture.redaction import clean
     from rlmnb.ids import check_session_id
@@ -78,31 +94,30 @@ def _take_in(event: "Event", root: str) -> "dict[str, Any] | None":
     event.payload = clean(event.payload)
     from rlmnb.recording.events import Recording
 
-    recording = Recording(place, event, deadline=_STARTED + _DEADLINE)
+    recording = Recording(place, event, deadline=deadline)
     recording.take_in()
     return recording.answer
 
 
-def _say(answer: "dict[str, Any] | None") -> None:
+def _say(told: "dict[str, Any] | None", say: "Callable[[bytes], object]") -> None:
     """Answer the client, where its contract has a place for it."""
-    if answer is not None:
+    if told is not None:
         from rlmnb.jsontext import compact, to_bytes
 
-        sys.stdout.buffer.write(to_bytes(compact(answer) + "\n"))
-        sys.stdout.flush()
+        say(to_bytes(compact(told) + "\n"))
 
 
-def _say_not_recorded(error: BaseException) -> None:
+def _say_not_recorded(error: BaseException, say: "Callable[[bytes], object]") -> None:
     """Tell the person once, at the start, that nothing will be kept; the agent goes on."""
     try:
         from rlmnb.recording.answers import not_recorded
 
-        _say(not_recorded(error))
+        _say(not_recorded(error), say)
     except BaseException:  # noqa: BLE001 - nobody to tell
         return
 
 
-def _note_failure(root: "str | None", name: str, error: BaseException) -> None:
+def note_failure(root: "str | None", name: str, error: BaseException) -> None:
     """Keep what went wrong, each kind once, where doctor finds it."""
     try:
         from rlmnb.files import append_line, make_directory
@@ -118,14 +133,14 @@ def _note_failure(root: "str | None", name: str, error: BaseException) -> None:
         return
 
 
-def _note_time(root: "str | None", name: str) -> None:
+def _note_time(root: "str | None", name: str, started: float) -> None:
     try:
         from rlmnb.files import append_line
 
         if root is None or not os.path.isdir(root):
             return
         path = os.path.join(root, ".hooks", "times")
-        took = (time.perf_counter() - _STARTED) * 1000
+        took = (time.perf_counter() - started) * 1000
         if not os.path.isdir(os.path.dirname(path)):
             from rlmnb.files import make_directory
 

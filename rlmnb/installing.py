@@ -33,6 +33,8 @@ EVENTS: dict[str, int] = {
 }
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _OURS = "rlmnb.hook"
+# Only a process of the client's own can tell which client it is, and so where a session came from.
+_BY_COMMAND = ("SessionStart", "SessionEnd", "UserPromptSubmit")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,27 @@ def hook_entry(seconds: int, *, windows: bool = os.name == "nt") -> dict[str, An
     return {"type": "command", "command": real_interpreter(), "args": args, "timeout": seconds}
 
 
+def http_entry(seconds: int, url: str, token: str) -> dict[str, Any]:
+    """Return one hook that goes to the server of `rlmnb hooks serve`."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return {"type": "http", "url": url, "headers": headers, "timeout": seconds}
+
+
+def http_settings(url: str, token: str) -> dict[str, Any]:
+    """Return settings whose hooks go to a server, but for those that a server cannot stand for."""
+    found = {}
+    for event, seconds in EVENTS.items():
+        by_command = event in _BY_COMMAND
+        found[event] = [
+            _matched(event, hook_entry(seconds) if by_command else http_entry(seconds, url, token))
+        ]
+    return {"hooks": found}
+
+
+def _matched(event: str, hook: dict[str, Any]) -> dict[str, Any]:
+    return {**({"matcher": "*"} if event in _MATCHED else {}), "hooks": [hook]}
+
+
 def installed(scope: str) -> bool:
     """Tell whether the hooks are in a settings file."""
     return _OURS in _read(settings_path(scope))
@@ -87,10 +110,7 @@ def install(scope: str) -> Change:
     settings = _without(_parsed(path))
     hooks = settings.setdefault("hooks", {})
     for event, seconds in EVENTS.items():
-        entry: dict[str, Any] = {"hooks": [hook_entry(seconds)]}
-        if event in _MATCHED:
-            entry = {"matcher": "*", **entry}
-        hooks.setdefault(event, []).append(entry)
+        hooks.setdefault(event, []).append(_matched(event, hook_entry(seconds)))
     return Change(path, _read(path), _written(settings))
 
 
@@ -152,7 +172,8 @@ def _without(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_ours(hook: Any) -> bool:
-    return isinstance(hook, dict) and _OURS in f"{hook.get('command', '')} {hook.get('args', '')}"
+    places = ("command", "args", "url")
+    return isinstance(hook, dict) and any(_OURS in str(hook.get(name, "")) for name in places)
 
 
 def _written(settings: dict[str, Any]) -> str:
@@ -162,8 +183,8 @@ def _written(settings: dict[str, Any]) -> str:
 def plugin_hooks() -> dict[str, Any]:
     """Return what `hooks/hooks.json` of the plugin has: the same events, run from where it is."""
     run = 'python3 -I "${CLAUDE_PLUGIN_ROOT}/hooks/run.py"'
-    found = {}
-    for event, seconds in EVENTS.items():
-        entry: dict[str, Any] = {"hooks": [{"type": "command", "command": run, "timeout": seconds}]}
-        found[event] = [{"matcher": "*", **entry} if event in _MATCHED else entry]
+    found = {
+        event: [_matched(event, {"type": "command", "command": run, "timeout": seconds})]
+        for event, seconds in EVENTS.items()
+    }
     return {"description": "Records the session as a notebook", "hooks": found}

@@ -1,4 +1,4 @@
-"""Commands for agents' hooks: hooks install | uninstall | status, statusline."""
+"""Commands for agents' hooks: hooks install | uninstall | status | serve, statusline."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def hooks(args: Namespace) -> int:
     """Put the hooks into Claude Code's settings, take them out, or say whether they are there."""
     if args.action == "status":
         return _status(args)
+    if args.action == "serve":
+        return _serve(args)
     change = (installing.install if args.action == "install" else installing.uninstall)(args.scope)
     if change.before == change.after:
         return _tell(args, change, "nothing to do", changed=False)
@@ -86,6 +88,31 @@ def _status(args: Namespace) -> int:
         text.labelled("a trial", f"{milliseconds:.0f} ms", 9)
         tell_figures()
     return 0 if any(found.values()) else 1
+
+
+def _serve(args: Namespace) -> int:
+    """Take events over HTTP until Ctrl-C or SIGTERM, or print the settings for that."""
+    from rlmnb import listening
+
+    if args.settings:
+        if not args.port:
+            raise InvalidNameError(
+                "settings need a port that stays the same", hint="leave --port 0 out"
+            )
+        settings = installing.http_settings(listening.url(args.port), listening.token())
+        sys.stdout.write(json.dumps(settings, indent=None if args.json else 2) + "\n")
+        return 0
+    with listening.HookServer(args.port) as server:
+        told = {"url": server.url, "token_file": listening.token_path(), "pid": os.getpid()}
+        if args.json:
+            text.print_json(told)
+        else:
+            text.labelled("address", told["url"], 9)
+            text.labelled("token", f"in {told['token_file']}", 9)
+            text.note("for Claude Code: rlmnb hooks serve --settings; Ctrl-C ends it")
+        sys.stdout.flush()
+        server.serve()
+    return 0
 
 
 def _trial() -> float:

@@ -20,7 +20,7 @@ _SHELLS = frozenset(("sh", "dash", "bash", "zsh", "ksh", "ash", "busybox"))
 
 
 def client_pid(environ: "Mapping[str, str]") -> int:
-    """Return the process of the client that asked for this hook."""
+    """Return the process of the client that asked for this hook; 0 where nobody can know."""
     told = environ.get("CLAUDE_PID", "")
     if told.isascii() and told.isdigit() and len(told) < 10:
         return int(told)
@@ -50,7 +50,9 @@ def session_of(root: str, pid: int) -> "tuple[str, str] | None":
 
 
 def note_session(root: str, pid: int, session: str, project: str) -> None:
-    """Remember which session a client is at."""
+    """Remember which session a client is at, if it is known which client that is."""
+    if not pid:
+        return
     directory = _directory(root)
     make_directory(directory)
     text = f"{session}\n{' '.join(project.splitlines())}\n"

@@ -141,7 +141,8 @@ class Starting(Calls):
             session["transcript_path"] = path
         pid = clients.client_pid(os.environ)
         self._take_title()
-        self._set(session=session, lifecycle={"phase": phase, "pid": pid, "source": source})
+        lifecycle = {"phase": phase, "pid": pid or None, "source": source}
+        self._set(session=session, lifecycle=lifecycle)
         if not self._together:
             self._answer_start(source, pid)
 

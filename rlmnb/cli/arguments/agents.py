@@ -5,8 +5,11 @@ from __future__ import annotations
 from rlmnb.cli.arguments.common import (
     SESSION,
     Commands,
+    port,
     session,
 )
+
+USUAL_PORT = 47625
 
 
 def add_hooks(commands: Commands) -> None:
@@ -17,12 +20,15 @@ def add_hooks(commands: Commands) -> None:
         "record Claude Code's sessions: put its hooks into the settings, or take them out",
         "rlmnb hooks install            # shows the change first\n"
         "  rlmnb hooks status --json\n"
+        "  rlmnb hooks serve              # take events over HTTP until Ctrl-C; optional\n"
+        "  rlmnb hooks serve --settings   # what to put into the settings for that\n"
         "\nor as a plugin: claude --plugin-dir PATH_OF_THIS_REPOSITORY",
     )
     parser.add_argument(
         "action",
-        choices=("install", "uninstall", "status"),
-        help="status exits with 1 if they are in no settings",
+        choices=("install", "uninstall", "status", "serve"),
+        help="status exits with 1 if they are in no settings; serve takes events over HTTP on "
+        "this machine, for as long as it runs",
     )
     parser.add_argument(
         "--scope",
@@ -31,6 +37,18 @@ def add_hooks(commands: Commands) -> None:
         help="for you (the default), for everybody in this project, or for you in it",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--port",
+        type=port,
+        default=USUAL_PORT,
+        metavar="N",
+        help=f"with serve: {USUAL_PORT} unless said; 0 is any that is free",
+    )
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="with serve: only print Claude Code's settings for it, token included",
+    )
     commands.add(
         "mcp",
         "serving:serve",

@@ -71,6 +71,14 @@ def megabytes(text: str) -> int:
     return amount
 
 
+def port(text: str) -> int:
+    """Read the number of a port."""
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to 65535")
+    return number
+
+
 def days(text: str) -> float:
     """Read an age in days."""
     days = float(text)
