@@ -220,6 +220,26 @@ def test_a_page_of_another_origin_is_refused_although_the_browser_is_signed_in(s
     assert all(status in (403, 404) for status in requests(server, foreign))
 
 
+def test_a_page_of_another_origin_is_refused_although_it_has_the_token(server):
+    append_many("demo", 1)
+    known = {"Authorization": f"token {TOKEN}"}
+    own = {**known, "Origin": f"http://127.0.0.1:{server.port}"}
+    assert server.get("status", own, path=DEMO).status == 200
+    foreign = {**known, "Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert requests(server, foreign) == [404] * 7
+    assert requests(server, {**known, "Origin": "http://evil.example"}) == [404] * 7
+    # Our own page, as it looks behind a proxy that gives the server another name.
+    renamed = {**known, "Origin": "http://front.example", "Sec-Fetch-Site": "same-origin"}
+    assert server.get("status", renamed, path=DEMO).status == 200
+
+
+def test_an_origin_that_the_server_allows_is_let_in_with_the_token(root):
+    append_many("demo", 1)
+    friend = {"Authorization": f"token {TOKEN}", "Origin": "http://friend.example"}
+    with served(root, **{"ServerApp.allow_origin": "http://friend.example"}) as server:
+        assert server.get("status", friend, path=DEMO).status == 200
+
+
 def test_a_browser_that_is_signed_in_needs_the_xsrf_token_to_change_anything(server):
     append_many("demo", 1)
     mine = signed_in(server)

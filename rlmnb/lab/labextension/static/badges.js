@@ -65,7 +65,7 @@ function kept(cell) {
 }
 
 /** Call cells by their place, as the graph does: an id means nothing to a person. */
-function placed(text, numbers) {
+export function placed(text, numbers) {
   return text.replace(/\bcell_[a-z0-9]{8}\b/g, id => (numbers.has(id) ? `#${numbers.get(id)}` : id));
 }
 

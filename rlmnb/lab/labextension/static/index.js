@@ -1,7 +1,7 @@
 // The plugin: commands, toolbar, status bar and the panel, for whichever notebook is in front.
 
 import { Api } from './api.js';
-import { counted, element, letMarksBePressed } from './badges.js';
+import { counted, element, letMarksBePressed, placed } from './badges.js';
 import { makePanel, planView } from './graph.js';
 import { Watched } from './watched.js';
 
@@ -78,7 +78,7 @@ class Desk {
 
   _front() {
     this._wakeAll();
-    this.app.commands.notifyCommandChanged(COMMANDS.stale);
+    this._commandsChanged();
     this._show();
     void this.current?.look();
   }
@@ -110,9 +110,14 @@ class Desk {
 
   async replay(wishes) {
     const watched = this.current;
-    if (!watched || watched.replay) {
+    if (!watched || watched.busy) {
       return;
     }
+    // Before anything is waited for: the second half of a double click comes at once.
+    watched.busy = true;
+    this._commandsChanged();
+    // What a dry run said of the time before it would stand there as if it still held.
+    this.panel?.showPlan(null);
     const { Notification } = this.jupyter.apputils;
     try {
       await watched.save();
@@ -124,13 +129,22 @@ class Desk {
       Notification.emit(`Replay: ${outcome(report)}`, left ? 'warning' : 'success', {
         autoClose: 4000
       });
-    } catch (error) {
-      const hint = error.hint ? ` — ${error.hint}` : '';
-      Notification.error(`Replay: ${error.message}${hint}`, { autoClose: false });
     } finally {
       watched.replay = null;
+      watched.busy = false;
       this._commandsChanged();
       await watched.restart();
+    }
+  }
+
+  /** Do what a command says; what goes wrong is told to whoever gave it. */
+  async attempt(name, work) {
+    try {
+      await work();
+    } catch (error) {
+      const hint = error.hint ? ` — ${error.hint}` : '';
+      const { Notification } = this.jupyter.apputils;
+      Notification.error(`${name}: ${error.message}${hint}`, { autoClose: false });
     }
   }
 
@@ -163,7 +177,10 @@ class Desk {
         `#${at + 1}  ${cell.model.sharedModel.getSource().trim().split('\n')[0].slice(0, 60)}`
       ])
     );
-    const name = steps => (steps || []).map(one => ({ ...one, label: cells.get(one.cell_id) }));
+    const numbers = new Map([...cells.keys()].map((id, at) => [id, at + 1]));
+    const words = texts => (texts || []).map(text => placed(String(text), numbers));
+    const name = steps =>
+      (steps || []).map(one => ({ ...one, label: cells.get(one.cell_id), causes: words(one.causes) }));
     return { would_execute: name(plan.would_execute), would_skip: name(plan.would_skip) };
   }
 
@@ -257,7 +274,7 @@ function iconsOf({ LabIcon }) {
 function addCommands(desk) {
   const { app, jupyter } = desk;
   const icons = iconsOf(jupyter.ui);
-  const idle = () => Boolean(desk.current) && !desk.current.replay;
+  const idle = () => Boolean(desk.current) && !desk.current.busy;
   const there = () => Boolean(desk.current);
   const activeCell = () => desk.current.panel.content.activeCell?.model.id;
   const all = {
@@ -274,7 +291,7 @@ function addCommands(desk) {
       caption: `${label}: ${caption}`,
       icon: args => (args.isPalette ? undefined : icons[key]),
       isEnabled,
-      execute: () => execute()
+      execute: () => desk.attempt(label, execute)
     });
   }
 }

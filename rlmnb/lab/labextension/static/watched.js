@@ -12,10 +12,12 @@ export class Watched {
     this.panel = panel;
     this.status = null;
     this.replay = null;
+    this.busy = false;
     this._api = api;
     this._changed = changed;
     this._badges = new Badges(panel.content);
     this._listening = null;
+    this._refused = false;
     this._looking = null;
     this._again = false;
     this._sync = new Sync(panel.context, contents, equal, {
@@ -27,6 +29,8 @@ export class Watched {
     this._wake = () => this.wake();
     panel.content.model.cells.changed.connect(this._refresh);
     panel.content.modelContentChanged.connect(this._wake);
+    // What is heard is of the place where the notebook was when the listening began.
+    panel.context.pathChanged.connect(() => void this.restart());
     document.addEventListener('visibilitychange', this._wake);
     window.addEventListener('focus', this._wake);
     this._timer = setInterval(() => this.seen && void this.look(), LOOK);
@@ -60,7 +64,7 @@ export class Watched {
     if (!this.seen || !this.ours) {
       this._listening?.abort();
       this._listening = null;
-    } else if (!this._listening) {
+    } else if (!this._listening && !this._refused) {
       this._listening = new AbortController();
       void this._listen(this._listening);
     }
@@ -90,6 +94,10 @@ export class Watched {
     try {
       const status = await this._api.status(this.path);
       this.status = status;
+      if (this._refused) {
+        this._refused = false;
+        this.wake();
+      }
       if (!this.replay) {
         this._badges.show(status.cells || []);
       }
@@ -98,6 +106,12 @@ export class Watched {
     } catch (error) {
       // Without the server's side, or while it is away, the notebook is an ordinary one.
       console.debug('rlmnb:', error.message);
+      if (error.status === 404 && !this.panel.isDisposed) {
+        // Moved away from its session, or deleted: what was known of its cells holds no more.
+        this.status = null;
+        this._badges.clear();
+        this._changed(this);
+      }
     }
   }
 
@@ -105,6 +119,7 @@ export class Watched {
   async restart() {
     this._listening?.abort();
     this._listening = null;
+    this._refused = false;
     this.wake();
     await this.look();
   }
@@ -145,6 +160,11 @@ export class Watched {
         }
       } catch (error) {
         if (error.status === 404 || error.status === 403) {
+          // Nothing to hear of, yet: the looks go on, and the first that is answered listens again.
+          if (this._listening === control) {
+            this._listening = null;
+            this._refused = true;
+          }
           return;
         }
       }
