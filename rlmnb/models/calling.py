@@ -13,7 +13,7 @@ from rlmnb.jsontext import portable
 from rlmnb.models import choosing, current
 from rlmnb.models.asking import fulfil, reject, take
 from rlmnb.models.request import Answer, Attachment, Message, Request
-from rlmnb.models.threads import apart, check_limit, side_by_side
+from rlmnb.models.threads import WithTwin, apart, check_limit, side_by_side
 from rlmnb.models.typed import Form, read_or_asked_again
 
 AT_ONCE = 8
@@ -134,6 +134,7 @@ def prepared(request: Request, schema: Any = None, **more: Any) -> Callable[[], 
     return job
 
 
+@WithTwin
 def llm_query_batched(
     prompts: Sequence[str],
     model: str | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -538,6 +539,24 @@ def test_asynchronous_calls_go_on_side_by_side(server: Callable[..., ChatApi]):
         return await asyncio.gather(*asked)
 
     assert asyncio.run(go()) == ["to a", "to b"]
+
+
+def test_every_function_that_asks_has_a_twin_for_asynchronous_code(
+    server: Callable[..., ChatApi],
+):
+    server(lambda asked: f"<{asked.prompt[:6]}>")
+
+    async def go() -> list[Any]:
+        return await asyncio.gather(
+            models.llm_query_batched.aio(["a", "b"], limit=2),
+            models.map_reduce.aio(["x"], "about {item}", "all: {results}"),
+            models.summarize.aio("text", "Sum it"),
+            models.rlm_query.aio("deep", depth=1),
+        )
+
+    assert asyncio.run(go()) == [["<a>", "<b>"], "<all: 1>", "<Sum it>", "<deep>"]
+    for function in (models.llm_query_batched, models.map_reduce, models.rlm_query):
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 class Person(BaseModel):
