@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+import rlmnb
 from rlmnb import digest, models
 from rlmnb.errors import (
     AnswerError,
@@ -539,6 +540,12 @@ def test_asynchronous_calls_go_on_side_by_side(server: Callable[..., ChatApi]):
         return await asyncio.gather(*asked)
 
     assert asyncio.run(go()) == ["to a", "to b"]
+
+
+def test_what_cells_call_is_found_in_the_package_itself(server: Callable[..., ChatApi]):
+    server(always("yes"))
+    assert rlmnb.llm_query("q") == "yes"
+    assert rlmnb.map_reduce is models.map_reduce
 
 
 def test_every_function_that_asks_has_a_twin_for_asynchronous_code(
