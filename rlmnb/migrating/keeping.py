@@ -24,6 +24,7 @@ from rlmnb.format import times
 from rlmnb.migrating import manifests
 from rlmnb.migrating.drafting import Draft
 from rlmnb.migrating.manifests import Manifest
+from rlmnb.processes import is_alive
 from rlmnb.store import archive, checkpoints, journal, sessions, sweep
 from rlmnb.store.append import TIMEOUT
 from rlmnb.store.fold import fold
@@ -300,5 +301,5 @@ def _drop(path: str, settled: float | None) -> None:
     for entry in os.listdir(directory) if os.path.isdir(directory) else ():
         if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
             pid = entry[len(name) + 2 :].partition("-")[0]
-            if pid.isdecimal() and not sessions.is_alive(int(pid)):
+            if pid.isdecimal() and not is_alive(int(pid)):
                 remove(os.path.join(directory, entry))

@@ -83,6 +83,6 @@ def others_at(root: str, pid: int, project: str, session: str) -> "list[str]":
 
 
 def _alive(pid: int) -> bool:
-    from rlmnb.store.sessions import is_alive
+    from rlmnb.processes import is_alive
 
     return is_alive(pid)

@@ -27,7 +27,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
 from rlmnb.kernel.asked import NUMBER
-from rlmnb.store.sessions import is_alive
+from rlmnb.processes import is_alive
 
 START_SECONDS = 30
 ATTACH_SECONDS = 10

@@ -28,6 +28,7 @@ from rlmnb.errors import KernelError, RlmnbError
 from rlmnb.files import Lock, make_directory, polls, read_bytes, remove, remove_tree, write_atomic
 from rlmnb.format import times
 from rlmnb.jsontext import loads
+from rlmnb.processes import is_alive
 from rlmnb.replay.managed import runtime_base, start_seconds
 from rlmnb.store.layout import Place, sessions_root
 
@@ -106,11 +107,7 @@ def _born(pid: int) -> str | None:
             return None
     except (OSError, IndexError):
         return None
-    try:
-        os.kill(pid, 0)  # a system without /proc
-    except OSError:
-        return None
-    return "running"
+    return "running" if is_alive(pid) else None  # a system without /proc
 
 
 def _shelf() -> str:

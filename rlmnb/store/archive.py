@@ -35,6 +35,7 @@ from rlmnb.files import (
 from rlmnb.format import times
 from rlmnb.format.version import PACKAGE
 from rlmnb.ids import Digest
+from rlmnb.processes import is_alive
 from rlmnb.store import index_file, lease, sessions, sweep
 from rlmnb.store.layout import ARCHIVE, Place, archive_of, session_place
 from rlmnb.store.objects import Objects
@@ -323,7 +324,7 @@ def unfinished(root: str) -> list[str]:
     for name in names:
         pid = name.removeprefix(_UNFINISHED).removeprefix(MIGRATING).split("-")[0]
         if name.startswith((_UNFINISHED, MIGRATING)) and not (
-            pid.isdecimal() and sessions.is_alive(int(pid))
+            pid.isdecimal() and is_alive(int(pid))
         ):
             found.append(os.path.join(root, name))
     return found

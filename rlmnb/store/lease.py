@@ -11,6 +11,7 @@ import time
 from rlmnb.errors import NotebookError, UnsafePathError
 from rlmnb.files import Lock, read_bytes, remove, write_atomic
 from rlmnb.jsontext import compact, loads, to_bytes
+from rlmnb.processes import is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,23 +49,11 @@ def read(place: "Place") -> "dict[str, Any] | None":
     # A heartbeat from the future is no promise to write anything.
     if not isinstance(beat, int | float) or not abs(now - beat) <= SECONDS:
         return None
-    return found if type(pid) is int and (not here or _runs(pid)) else None
+    return found if type(pid) is int and (not here or is_alive(pid)) else None
 
 
 def _host() -> str:
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-
-
-def _runs(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def take(place: "Place", who: str) -> bool:

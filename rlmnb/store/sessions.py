@@ -13,6 +13,7 @@ from rlmnb.errors import (
 )
 from rlmnb.files import point_link
 from rlmnb.ids import check_session_id
+from rlmnb.processes import is_alive
 from rlmnb.store import journal, notebook, project
 from rlmnb.store.layout import (
     Place,
@@ -115,30 +116,6 @@ def is_active(state: Mapping[str, Any]) -> bool:
         return False
     pid = section(state, "lifecycle").get("pid")
     return not isinstance(pid, int) or is_alive(pid)
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether a process of this number runs."""
-    if os.name == "nt":
-        return _alive_on_windows(pid)
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _alive_on_windows(pid: int) -> bool:
-    """Ask for a handle: a signal of 0, which only asks elsewhere, interrupts the process there."""
-    import ctypes
-
-    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - only Windows has it
-    handle = kernel.OpenProcess(0x1000, False, pid)  # only to look
-    if handle:
-        kernel.CloseHandle(handle)
-    return bool(handle)
 
 
 def find(

@@ -18,7 +18,7 @@ from typing import IO
 from urllib.parse import quote
 
 from rlmnb.files import polls
-from rlmnb.store.sessions import is_alive
+from rlmnb.processes import is_alive
 
 REPOSITORY = Path(__file__).parents[2]
 OURS = REPOSITORY / "rlmnb" / "lab" / "labextension"
