@@ -35,6 +35,19 @@ _HOMES = {
     "RlmnbError": ("rlmnb.errors", "RlmnbError"),
     "Session": ("rlmnb.session", "Session"),
     "__version__": ("rlmnb.format.version", "PACKAGE"),
+    # What cells find without an import is found here, too, by whoever looks for it.
+    **{
+        name: ("rlmnb.models", name)
+        for name in (
+            "llm_query",
+            "llm_query_batched",
+            "map_reduce",
+            "peek",
+            "rlm_query",
+            "search",
+            "summarize",
+        )
+    },
 }
 
 

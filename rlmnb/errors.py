@@ -19,6 +19,10 @@ class RlmnbError(Exception):
         return self.message
 
 
+def _with_hint(error: RlmnbError) -> str:
+    return error.message if error.hint is None else f"{error.message}\n{error.hint}"
+
+
 class InvalidNameError(RlmnbError, ValueError):
     """A session id or cell id that is not a plain name; refused before a path is made from it."""
 
@@ -100,9 +104,18 @@ class KernelError(RlmnbError):
 class MissingExtraError(RlmnbError, ImportError):
     """Something was asked for that needs an optional dependency, and that is not installed."""
 
+    def __str__(self) -> str:
+        return _with_hint(self)
+
 
 class ModelError(RlmnbError):
-    """A model did not answer, and asking it the same again would not help."""
+    """A model did not answer, and asking it the same again would not help.
+
+    It is raised in cells, where a notebook shows its text alone: so that has the next step, too.
+    """
+
+    def __str__(self) -> str:
+        return _with_hint(self)
 
 
 class NoModelError(ModelError):

@@ -58,6 +58,7 @@ class Call(Model):
     duration_ms: float = Field(default=0, ge=0)
     attempts: list[CallAttempt] = Field(default_factory=list)
     error: str | None = Field(default=None, description="why it came to no answer")
+    rejected: bool = Field(default=False, description="never had the form that was asked for")
     from_cache: bool = False
     current: bool = True
     at: Timestamp | None = None

@@ -135,7 +135,7 @@ def fulfil(ticket: Ticket, desk: Desk) -> Answer:
         desk.tell(made)
         return answer
     except RlmnbError as error:
-        note(ticket, desk, str(error), attempts)
+        note(ticket, desk, error.message, attempts)
         raise
     finally:
         _settle(desk, reserved, made)
@@ -147,11 +147,25 @@ def note(ticket: Ticket, desk: Desk, why: str, attempts: Iterable[Try] = ()) -> 
     desk.calls[ticket.place] = failed
 
 
+def reject(tickets: Iterable[Ticket], desk: Desk) -> None:
+    """Keep that answers could not be used: they are paid for, but the next run asks anew."""
+    for ticket in tickets:
+        call = desk.calls[ticket.place]
+        if call is not None:
+            desk.calls[ticket.place] = {**call, "rejected": True}
+
+
 def _from_kept(ticket: Ticket, desk: Desk) -> Call | None:
     if desk.rules.mode == "all":
         return None
-    elsewhere = desk.rules.mode != "new_episodes"
-    call = desk.kept.find(desk.cell_id, ticket.request.key(), ticket.nth, elsewhere=elsewhere)
+    call = desk.kept.find(
+        desk.cell_id,
+        ticket.request.key(),
+        ticket.nth,
+        elsewhere=desk.rules.mode != "new_episodes",
+        # Where nothing may be asked, a failure is shown as it was.
+        rejected=desk.rules.mode == "none",
+    )
     if call is None or keeping.expired(call, desk.now(), desk.rules.expire):
         return None
     return call
@@ -222,10 +236,10 @@ def _complete(request: Request, desk: Desk, attempts: list[Try]) -> Answer:
         except ModelBusyError as error:
             last = len(attempts) + 1 >= desk.rules.tries
             pause = 0.0 if last else _pause(len(attempts), error.retry_after)
-            attempts.append(Try(desk.now(), str(error)[:500], round(pause * 1000)))
+            attempts.append(Try(desk.now(), error.message[:500], round(pause * 1000)))
             if last:
                 raise ModelError(
-                    f"{request.model} did not answer in {len(attempts)} attempts: {error}",
+                    f"{request.model} did not answer in {len(attempts)} attempts: {error.message}",
                     hint=error.hint or "try again later: answers that were given are kept",
                 ) from error
             desk.wait(pause)

@@ -158,7 +158,7 @@ def refusal(
     if usd is None:
         return f"the model's price is not known, and no more than {limits.usd:g} USD may be spent"
     if spent.usd + usd > limits.usd:
-        return f"{spent.usd:.4f} of {limits.usd:g} USD are spent, and this call needs {usd:.4f}"
+        return f"{spent.usd:.4g} of {limits.usd:g} USD are spent, and this call needs {usd:.4g}"
     return None
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlmnb.errors import ModelError
+from rlmnb.errors import AnswerError, ModelError
 from rlmnb.jsontext import portable
 from rlmnb.models import choosing, current
-from rlmnb.models.asking import ask, fulfil, take
+from rlmnb.models.asking import fulfil, reject, take
 from rlmnb.models.request import Answer, Attachment, Message, Request
-from rlmnb.models.threads import apart, check_limit, side_by_side
+from rlmnb.models.threads import WithTwin, apart, check_limit, side_by_side
 from rlmnb.models.typed import Form, read_or_asked_again
 
 AT_ONCE = 8
@@ -113,18 +113,28 @@ def prepared(request: Request, schema: Any = None, **more: Any) -> Callable[[], 
         desk = here.desk()
         ticket = take(first, desk, depth=depth, **more)
 
+    tickets = [ticket]
+
     def ask_again(again: Request) -> Answer:
         with here.apart():
-            return ask(again, desk, depth=depth, **more)
+            tickets.append(take(again, desk, depth=depth, **more))
+            return fulfil(tickets[-1], desk)
 
     def job() -> Any:
         with here.apart():
             answer = fulfil(ticket, desk)
-        return answer.text if form is None else read_or_asked_again(form, answer, first, ask_again)
+        if form is None:
+            return answer.text
+        try:
+            return read_or_asked_again(form, answer, first, ask_again)
+        except AnswerError:
+            reject(tickets, desk)
+            raise
 
     return job
 
 
+@WithTwin
 def llm_query_batched(
     prompts: Sequence[str],
     model: str | None = None,

@@ -138,9 +138,18 @@ class Kept:
         self.by_cell[cell_id] = [*self.by_cell.get(cell_id, ()), *calls]
         self.__post_init__()
 
-    def find(self, cell_id: str, key: str, nth: int, *, elsewhere: bool) -> Call | None:
-        """Return the n-th call with this key of a cell, else, if asked, of the other cells."""
-        found = [(at, call) for at, call in self._by_key.get(key, ()) if is_call(call)]
+    def find(
+        self, cell_id: str, key: str, nth: int, *, elsewhere: bool, rejected: bool = False
+    ) -> Call | None:
+        """Return the n-th call with this key of a cell, else, if asked, of the other cells.
+
+        Answers that did not have the form that was asked for count only where they are wanted.
+        """
+        found = [
+            (at, call)
+            for at, call in self._by_key.get(key, ())
+            if is_call(call) and (rejected or not call.get("rejected"))
+        ]
         own = [call for at, call in found if at == cell_id]
         if nth < len(own):
             return own[nth]

@@ -98,8 +98,8 @@ def _decided(seen: Seen, policy: Policy, ask: Ask, outcome: Outcome) -> Decision
     try:
         return policy(seen, ask)
     except AnswerError as error:
-        outcome.degraded.append(f"step {seen.number}: no decision could be used: {error}")
-        why = f"degraded: {error}"
+        outcome.degraded.append(f"step {seen.number}: no decision could be used: {error.message}")
+        why = f"degraded: {error.message}"
         return Decision(action=Action.DIRECT, goal="answer", rationale=why)
 
 

@@ -20,6 +20,7 @@ from rlmnb.models import budget, current
 from rlmnb.models.asking import note, take
 from rlmnb.models.calling import prepared, request_for
 from rlmnb.models.reading import peek
+from rlmnb.models.threads import WithTwin
 
 
 class Loop(Protocol):
@@ -43,6 +44,7 @@ def plug(loop: Loop | None) -> None:
     _plugged[:] = [] if loop is None else [loop]
 
 
+@WithTwin
 def rlm_query(
     prompt: str,
     context: Any = None,

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from rlmnb.errors import ModelError
 from rlmnb.models.calling import AT_ONCE, prepared, request_for
-from rlmnb.models.threads import check_limit, side_by_side
+from rlmnb.models.threads import WithTwin, check_limit, side_by_side
 
 Prompt = str | Callable[[Any], str]
 # About four thousand tokens: small models take as much, and a part is still worth a call.
@@ -27,6 +27,7 @@ _COMBINE = (
 )
 
 
+@WithTwin
 def map_reduce(
     items: Iterable[Any],
     map_prompt: Prompt,
@@ -85,6 +86,7 @@ def _numbered(results: list[str]) -> str:
     return "\n\n".join(f"{at}. {each}" for at, each in enumerate(results, start=1))
 
 
+@WithTwin
 def summarize(
     context: Any,
     instructions: str | None = None,

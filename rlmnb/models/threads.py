@@ -5,10 +5,12 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextvars
+import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -85,6 +87,28 @@ async def apart(job: Callable[[], T]) -> T:
     _thread.start_new_thread(contextvars.copy_context().run, (work,))
     await done
     return outcome.get()
+
+
+class WithTwin(Generic[P, T]):
+    """A function with a twin for asynchronous code: `await map_reduce.aio(…)`."""
+
+    def __init__(self, function: Callable[P, T]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> T:
+        """Call the function."""
+        return self._function(*args, **options)
+
+    async def aio(self, *args: P.args, **options: P.kwargs) -> T:
+        """Call the function while other code goes on."""
+        return await apart(lambda: self._function(*args, **options))
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+    def __reduce__(self) -> str:
+        return self._function.__name__
 
 
 def check_limit(limit: Any) -> int:

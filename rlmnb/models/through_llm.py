@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
@@ -97,9 +98,49 @@ def _leave_retries_to_us(model: Any) -> None:
 
     def get_client(*args: Any, **options: Any) -> Any:
         client = client_of(*args, **options)
-        return client.with_options(max_retries=0) if hasattr(client, "with_options") else client
+        if not hasattr(client, "with_options"):
+            return client
+        client = client.with_options(max_retries=0)
+        _take_less(client)
+        return client
 
     model.get_client = get_client
+
+
+def _take_less(client: Any) -> None:
+    """Let a server leave out what an answer took, which the library does not expect.
+
+    What is no completion at all is told apart from an answer here, where it can be seen.
+    """
+    completions = getattr(getattr(client, "chat", None), "completions", None)
+    if completions is None:
+        return
+    create = completions.create
+
+    def created(*args: Any, **options: Any) -> Any:
+        made = create(*args, **options)
+        if options.get("stream"):
+            return made
+        choices = getattr(made, "choices", None)
+        if not choices or getattr(choices[0], "message", None) is None:
+            raise ModelBusyError(f"the server answered, and it is no completion: {made!r:.200}")
+        if made.usage is None:
+            made.usage = _not_told()
+        return made
+
+    completions.create = created
+
+
+@lru_cache(maxsize=1)
+def _not_told() -> Any:
+    """Return what stands for a use of tokens that a server does not tell: for us, it is none."""
+    from openai.types import CompletionUsage
+
+    class NotTold(CompletionUsage):
+        def model_dump(self, **_: Any) -> dict[str, Any]:
+            return {}
+
+    return NotTold(prompt_tokens=0, completion_tokens=0, total_tokens=0)
 
 
 def _prompted(model: Any, request: Request) -> Any:

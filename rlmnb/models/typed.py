@@ -27,12 +27,20 @@ class Form:
     def read(self, text: str) -> Any:
         """Return the value that an answer stands for; raises ValueError if it has another form."""
         fenced = _FENCE.match(text)
-        value = json.loads(fenced.group(1) if fenced else text)
-        if self._wrapped:
-            if not isinstance(value, dict) or _WRAPPED not in value:
-                raise ValueError(f'wanted an object with the key "{_WRAPPED}"')
-            value = value[_WRAPPED]
-        return self._check(value)
+        try:
+            value = json.loads(fenced.group(1) if fenced else text)
+        except RecursionError:
+            raise ValueError("that JSON is nested too deeply") from None
+        if not self._wrapped:
+            return self._check(value)
+        if isinstance(value, dict) and _WRAPPED in value:
+            return self._check(value[_WRAPPED])
+        try:
+            # Models that do not keep to a schema often answer with the value itself.
+            return self._check(value)
+        except ValueError as error:
+            wanted = f'wanted an object with the key "{_WRAPPED}"'
+            raise ValueError(f"{wanted}, found something else: {error}") from None
 
 
 def _reading(schema: Any) -> tuple[Callable[[Any], Any], dict[str, Any]]:
@@ -43,10 +51,18 @@ def _reading(schema: Any) -> tuple[Callable[[Any], Any], dict[str, Any]]:
             return fastjsonschema.compile(schema, use_default=False), schema
         except fastjsonschema.JsonSchemaDefinitionException as error:
             raise ModelError(f"this is no JSON Schema: {error}") from error
-    from pydantic import TypeAdapter
+    from pydantic import PydanticUserError, TypeAdapter
 
-    adapter = TypeAdapter(schema)
-    return adapter.validate_python, adapter.json_schema()
+    try:
+        adapter = TypeAdapter(schema)
+        described = adapter.json_schema()
+    except (PydanticUserError, NameError, SyntaxError) as error:
+        raise ModelError(
+            f"schema is a pydantic model, a type or a JSON Schema, found {schema!r}: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    # As JSON: a strict model takes a date from a text there, and nowhere else.
+    return lambda value: adapter.validate_json(json.dumps(value)), described
 
 
 def _wrap(schema: dict[str, Any]) -> dict[str, Any]:

@@ -387,6 +387,28 @@ def test_a_recorded_call_is_made_when_it_is_stale_and_a_model_is_there(
     assert Session.open("demo").cells[2].outputs[0]["text"] == ["said now\n"]
 
 
+def test_answers_that_never_fit_are_asked_for_anew_by_the_next_replay(
+    serve: Callable[..., ChatApi],
+):
+    api = serve(["no", "still no", "never", "[1, 2]"])
+    notebook("a = llm_query('two numbers', schema=list[int])\nprint(a)")
+    assert "AnswerError" in again().errors["c0"]
+    assert [call["rejected"] for call in record(0)["calls"]] == [True] * 3
+    assert "AnswerError" in again(calls="none").errors["c0"]
+    assert len(api.asked) == 3
+    assert again().errors == {}
+    assert (len(api.asked), shown(0)) == (4, "[1, 2]\n")
+    assert record(0)["type"] == "llm_call"
+    assert record(0)["output"]["cached_response"]["response"] == "[1, 2]"
+    assert again(force=frozenset({"c0"}), calls="none").errors == {}
+
+
+def test_a_cell_without_a_model_shows_the_next_step(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("RLMNB_MODEL", raising=False)
+    notebook("a = llm_query('one')")
+    assert "export RLMNB_MODEL=" in again().errors["c0"]
+
+
 def test_a_call_that_becomes_other_code_is_run_as_such(serve: Callable[..., ChatApi]):
     api = serve()
     notebook("a = llm_query('one')", "print(a)")

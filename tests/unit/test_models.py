@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+import rlmnb
 from rlmnb import digest, models
 from rlmnb.errors import (
     AnswerError,
@@ -27,6 +30,7 @@ from rlmnb.errors import (
 )
 from rlmnb.format import keptcalls
 from rlmnb.format.calls import Call
+from rlmnb.graph.modelcalls import type_of_call
 from rlmnb.models import budget, choosing, current, keeping, modes, prices, recursing, tags
 from rlmnb.models.asking import Desk, Rules, ask
 from rlmnb.models.budget import Limits, Spent, Tally
@@ -201,7 +205,7 @@ def test_without_calls_an_answer_that_is_missing_is_an_error_that_says_what_chan
     first = desk_of(Parrot())
     ask(request(parameters={"temperature": 0}, system="short"), first)
     second = again(first, mode="none")
-    with pytest.raises(CallNotKeptError, match=r"c1 asks m .* what changed: parameters$"):
+    with pytest.raises(CallNotKeptError, match=r"(?m)c1 asks m .* what changed: parameters$"):
         ask(request(parameters={"temperature": 1}, system="short"), second)
     with pytest.raises(CallNotKeptError, match="no such call"):
         ask(request(), replace(second, cell_id="other", kept=Kept()))
@@ -538,9 +542,38 @@ def test_asynchronous_calls_go_on_side_by_side(server: Callable[..., ChatApi]):
     assert asyncio.run(go()) == ["to a", "to b"]
 
 
+def test_what_cells_call_is_found_in_the_package_itself(server: Callable[..., ChatApi]):
+    server(always("yes"))
+    assert rlmnb.llm_query("q") == "yes"
+    assert rlmnb.map_reduce is models.map_reduce
+
+
+def test_every_function_that_asks_has_a_twin_for_asynchronous_code(
+    server: Callable[..., ChatApi],
+):
+    server(lambda asked: f"<{asked.prompt[:6]}>")
+
+    async def go() -> list[Any]:
+        return await asyncio.gather(
+            models.llm_query_batched.aio(["a", "b"], limit=2),
+            models.map_reduce.aio(["x"], "about {item}", "all: {results}"),
+            models.summarize.aio("text", "Sum it"),
+            models.rlm_query.aio("deep", depth=1),
+        )
+
+    assert asyncio.run(go()) == [["<a>", "<b>"], "<all: 1>", "<Sum it>", "<deep>"]
+    for function in (models.llm_query_batched, models.map_reduce, models.rlm_query):
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
 class Person(BaseModel):
     name: str
     age: int
+
+
+class Dated(BaseModel):
+    model_config = ConfigDict(strict=True)
+    on: date
 
 
 def test_a_typed_answer_is_asked_for_again_with_what_was_wrong(server: Callable[..., ChatApi]):
@@ -568,6 +601,11 @@ def test_a_typed_answer_that_never_fits_is_an_error(server: Callable[..., ChatAp
         (list[str], '```json\n{"value": ["a"]}\n```', ["a"]),
         ({"type": "object", "required": ["x"]}, '{"x": 1}', {"x": 1}),
         ({"type": "array"}, '{"value": [1]}', [1]),
+        # Models that do not keep to the schema answer with the value itself.
+        (int, "7", 7),
+        (list[str], '["a"]', ["a"]),
+        (Person | int, '{"name": "Ann", "age": 41}', Person(name="Ann", age=41)),
+        (Dated, '{"on": "2026-01-31"}', Dated(on=date(2026, 1, 31))),
     ],
 )
 def test_a_form_is_any_type_or_schema(
@@ -575,6 +613,45 @@ def test_a_form_is_any_type_or_schema(
 ):
     server([said])
     assert models.llm_query("q", schema=schema) == value
+
+
+@pytest.mark.parametrize("schema", [5, "name, age int", object()])
+def test_what_is_no_form_is_refused_before_a_request(server: Callable[..., ChatApi], schema: Any):
+    api = server()
+    with pytest.raises(ModelError, match="schema is a pydantic model, a type or a JSON Schema"):
+        models.llm_query("q", schema=schema)
+    assert api.asked == []
+
+
+def test_an_answer_that_is_nested_too_deeply_is_asked_for_again(server: Callable[..., ChatApi]):
+    api = server(["[" * 100_000, "[1]"])
+    assert models.llm_query("q", schema=list[int]) == [1]
+    assert "nested too deeply" in api.prompts[1]
+
+
+def test_a_server_need_not_tell_what_an_answer_took(server: Callable[..., ChatApi]):
+    choice = {"index": 0, "message": {"role": "assistant", "content": "yes"}}
+    body = {"id": "x", "model": "m", "choices": [{**choice, "finish_reason": "stop"}]}
+    server([Malformed(json.dumps(body).encode(), "application/json")])
+    assert models.llm_query("q") == "yes"
+    (call,) = desk_now().done()
+    assert (call["usage"]["input"], call["usage"]["output"]) == (None, None)
+    assert call["cost_usd"] is None
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b"[1]", b"null"])
+def test_what_is_no_completion_is_asked_for_again(server: Callable[..., ChatApi], body: bytes):
+    api = server([Malformed(body, "application/json"), "yes"])
+    assert models.llm_query("q") == "yes"
+    assert len(api.asked) == 2
+    (attempt,) = desk_now().done()[0]["attempts"]
+    assert "no completion" in attempt["error"]
+
+
+def test_the_text_of_an_error_in_a_cell_has_the_next_step():
+    error = ModelError("it did not answer", hint="run: llm keys set openai")
+    assert str(error) == "it did not answer\nrun: llm keys set openai"
+    assert error.message == "it did not answer"
 
 
 def test_attachments_are_sent_and_part_of_the_key(server: Callable[..., ChatApi], tmp_path: Path):
@@ -778,3 +855,23 @@ def test_no_key_gets_into_the_record_not_even_one_that_a_server_repeats(
     assert key not in str(caught.value)
     assert key not in json.dumps(desk_now().done())
     assert len(api.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("llm_query('q')", "llm_call"),
+        ("a = await llm_query.aio('q')", "llm_call"),
+        ("print(llm_query('q'))", "llm_call"),
+        ("a = map_reduce(x, 'm', 'r')\nprint(a)", "map_reduce"),
+        ("a = llm_query('q')\na", "llm_call"),
+        ("a = llm_query('q')\ndisplay(a)", "llm_call"),
+        ("a = llm_query('q')\nprint(llm_query(a))", None),
+        ("a = llm_query('q')\nb = a", None),
+        ("print(llm_query('q'), llm_query('r'))", None),
+        ("print('q')", None),
+        ("", None),
+    ],
+)
+def test_a_cell_that_is_one_call_kept_or_shown_is_known_by_its_type(source: str, kind: str | None):
+    assert type_of_call(source) == kind
