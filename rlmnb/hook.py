@@ -20,13 +20,15 @@ _STARTED = time.perf_counter()
 # How long an event may take in all, in seconds; then what is left is done by the next reader.
 _DEADLINE = 0.2
 LARGEST_PAYLOAD = 64 * 1024 * 1024
+# Looking through more than this takes longer than an agent should wait.
+_LARGE_PAYLOAD = 1024 * 1024
 _MOST_OLD_LINES = 64 * 1024
 
 
-def main(arguments: "list[str] | None" = None) -> int:
+def main(arguments: "list[str] | None" = None, read: "Callable[[], bytes] | None" = None) -> int:
     """Take one event in. Always 0: a hook that fails would stop its agent."""
     agent = _agent(sys.argv[1:] if arguments is None else arguments)
-    answer(_standard_input, agent, _STARTED, _print)
+    answer(read or _standard_input, agent, _STARTED, _print)
     return 0
 
 
@@ -52,6 +54,31 @@ def answer(
 
 def _standard_input() -> bytes:
     return sys.stdin.buffer.read(LARGEST_PAYLOAD + 1)
+
+
+def _not_to_wait_for() -> bytes:
+    """Return what is on standard input; if that is large, in a process that nobody waits for."""
+    data = _standard_input()
+    if _LARGE_PAYLOAD < len(data) <= LARGEST_PAYLOAD and _another_goes_on():
+        os._exit(0)
+    return data
+
+
+def _another_goes_on() -> bool:
+    """Begin a process that nobody waits for; True in the one that has no more to do."""
+    if not hasattr(os, "fork"):  # Windows
+        return False
+    try:
+        if os.fork():
+            return True
+    except OSError:  # there may be no more processes
+        return False
+    # A client listens until everybody who could speak has gone.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for each in (0, 1, 2):
+        os.dup2(nowhere, each)
+    os.setsid()
+    return False
 
 
 def _print(data: bytes) -> None:
@@ -152,7 +179,7 @@ def _note_time(root: "str | None", name: str, started: float) -> None:
 
 def run() -> None:
     """Be the whole process: take the event in, and end at once."""
-    code = main()
+    code = main(read=_not_to_wait_for)
     try:
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - whoever listened has gone

@@ -17,6 +17,7 @@ import nbformat
 import pytest
 
 from rlmnb import Session, hook
+from rlmnb.files import Lock, polls
 from rlmnb.installing import hook_entry, plugin_hooks
 from rlmnb.store import checkpoints
 from rlmnb.views import text_of
@@ -370,6 +371,23 @@ def test_a_hundred_hooks_at_once_lose_nothing():
     found = [cell.record.tool_use_id for cell in cells()]
     assert sorted(found) == sorted(f"t{number}" for number in range(100))
     assert_valid(notebook_of(SESSION))
+
+
+def test_nobody_waits_for_a_large_event_and_it_is_kept():
+    run_hook(json.dumps(payload("SessionStart.startup")).encode())
+    long = payload("PostToolUse.Bash")
+    long["tool_response"]["stdout"] = "all is well\n" * 200_000
+    place = Session.open(SESSION).place
+    with Lock(place.journal, timeout=10):
+        # While nothing at all can be written, the agent is let go on.
+        done = run_hook(json.dumps(long).encode())
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert any(
+        long["tool_use_id"] in Path(place.journal).read_text(encoding="utf-8") for _ in polls(30)
+    )
+    (cell,) = [each for each in Session.open(SESSION).cells() if each.type == "tool"]
+    assert cell.record.tool_use_id == long["tool_use_id"]
+    assert failures() == []
 
 
 def test_a_real_process_is_silent_and_light():
