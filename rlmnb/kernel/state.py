@@ -23,7 +23,7 @@ from typing import Any
 import cloudpickle
 
 from rlmnb.errors import ObjectError
-from rlmnb.files import make_directory, open_regular, read_bytes, write_all
+from rlmnb.files import Lock, make_directory, read_bytes, write_atomic
 from rlmnb.kernel.canonical import importable_name, singleton_name
 from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 
@@ -32,25 +32,31 @@ _Cached = type(functools.lru_cache(int))
 _DATA = frozenset({list, tuple, set, frozenset, str, bytes, int, float, bool, type(None), complex})
 _SMALL_ARRAY = 1024 * 1024
 _LARGEST_FILE = 64 * 1024 * 1024
+_KEY_BYTES = 32
+_KEY_SECONDS = 10.0
 
 
 def load_key(root: str) -> bytes:
     """Return the user's own key, made when it is first needed and readable by nobody else."""
     path = os.path.join(root, ".key")
-    try:
-        return read_bytes(path)
-    except FileNotFoundError:
+    key = _key_at(path)
+    if key is None:
         make_directory(root)
+        # Kernels that start together must come to one key, and see none that is half there.
+        with Lock(path + ".lock", timeout=_KEY_SECONDS):
+            key = _key_at(path)
+            if key is None:
+                key = os.urandom(_KEY_BYTES)
+                write_atomic(path, key)
+    return key
+
+
+def _key_at(path: str) -> bytes | None:
     try:
-        descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        return read_bytes(path)
-    try:
-        key = os.urandom(32)
-        write_all(descriptor, key)
-        return key
-    finally:
-        os.close(descriptor)
+        key = read_bytes(path)
+    except FileNotFoundError:
+        return None
+    return key if len(key) >= _KEY_BYTES else None
 
 
 def _make_function(

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import rlmnb
 from rlmnb.errors import ObjectError
-from rlmnb.kernel.state import StateStore
+from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.store import sweep
 from rlmnb.store.variables import SMALL, Variables
 from tests.conftest import Run
@@ -147,3 +148,17 @@ def test_state_signed_with_another_key_is_not_loaded(objects: str) -> None:
     assert name is not None
     with pytest.raises(ObjectError, match="signed"):
         loaded(objects, name)
+
+
+def test_kernels_that_start_together_have_one_key(tmp_path):
+    root = str(tmp_path / "new")
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(lambda _: load_key(root), range(40)))
+    assert len(keys) == 1
+    assert len(keys.pop()) == 32
+
+
+def test_a_key_that_was_cut_short_is_made_anew(tmp_path):
+    (tmp_path / ".key").write_bytes(b"")
+    assert load_key(str(tmp_path)) == (tmp_path / ".key").read_bytes() != b""
+    assert (tmp_path / ".key").stat().st_mode & 0o777 == 0o600
