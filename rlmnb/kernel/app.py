@@ -301,6 +301,11 @@ class RlmnbKernel(IPythonKernel):
         self._note = (self._used, json.loads(request))
         return "null"
 
+    def store_state(self, _: str) -> str:
+        """Have every variable on the disk that was to be stored."""
+        self._store_now()
+        return "null"
+
     def restore_state(self, request: str) -> str:
         """Bring variables to the versions asked for."""
         self._used += 1

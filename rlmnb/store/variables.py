@@ -19,6 +19,7 @@ from rlmnb.errors import ObjectError
 from rlmnb.files import (
     make_directory,
     open_regular,
+    polls,
     read_bytes,
     read_into_memory,
     remove,
@@ -30,6 +31,27 @@ SIGNATURE_BYTES = 32
 MAGIC = b"rlmnb state 2\n"
 _BUSY_SECONDS = 30
 _MOST_PENDING = 200
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Have the database as we want it, whoever else begins it at the same moment.
+
+    SQLite does not wait for others when the kind of journal changes: it says at once that the
+    database is locked.
+    """
+    for _ in polls(_BUSY_SECONDS):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS state "
+                "(digest TEXT PRIMARY KEY, bytes BLOB, stored_at REAL) WITHOUT ROWID"
+            )
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+    raise ObjectError("the database of variables is locked; see which process has it open")
 
 
 class Variables:
@@ -47,18 +69,18 @@ class Variables:
         if self._connection is None:
             make_directory(self.directory)
             os.close(open_regular(self._path_of_database, os.O_RDWR | os.O_CREAT))
-            self._connection = sqlite3.connect(
+            connection = sqlite3.connect(
                 self._path_of_database,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,  # the lock sees to that
             )
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=OFF")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS state "
-                "(digest TEXT PRIMARY KEY, bytes BLOB, stored_at REAL) WITHOUT ROWID"
-            )
+            try:
+                _prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import rlmnb
+from rlmnb import digest
 from rlmnb.errors import ObjectError
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.store import sweep
@@ -162,3 +164,28 @@ def test_a_key_that_was_cut_short_is_made_anew(tmp_path):
     (tmp_path / ".key").write_bytes(b"")
     assert load_key(str(tmp_path)) == (tmp_path / ".key").read_bytes() != b""
     assert (tmp_path / ".key").stat().st_mode & 0o777 == 0o600
+
+
+def _begin_stores(base: str, together: Any) -> None:
+    for number in range(40):
+        together.wait(30)
+        store = Variables(f"{base}/{number}")
+        store.put(str(os.getpid()).encode())
+        store.close()
+
+
+def test_stores_that_several_processes_begin_at_once_take_what_each_has(tmp_path):
+    together = multiprocessing.Barrier(4)
+    processes = [
+        multiprocessing.Process(target=_begin_stores, args=(str(tmp_path), together), daemon=True)
+        for _ in range(4)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 4
+    for number in range(40):
+        store = Variables(f"{tmp_path}/{number}")
+        assert all(store.get(digest.of_bytes(str(each.pid).encode())) for each in processes)
+        store.close()
