@@ -188,7 +188,8 @@ def test_the_commands_are_in_the_palette_and_the_marks_take_the_keyboard(
 
 def test_a_notebook_of_nobody_of_ours_is_left_alone(page: Page, lab: Lab) -> None:
     cell = {"cell_type": "code", "execution_count": None, "id": "one", "metadata": {}}
-    whole = {"cells": [{**cell, "outputs": [], "source": ["x = 1"]}], "metadata": {}}
+    plain = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    whole = {"cells": [{**cell, "outputs": [], "source": ["x = 1"]}], "metadata": plain}
     path = lab.sessions / "other.ipynb"
     path.write_text(json.dumps({**whole, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
     opened = Open(page, lab, "other.ipynb")

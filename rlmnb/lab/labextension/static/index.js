@@ -55,6 +55,11 @@ class Desk {
     return (panel && this.watched.get(panel)) || null;
   }
 
+  /** Tell whether the panel of this id has a notebook of ours. */
+  isOurs(id) {
+    return [...this.watched.values()].some(each => each.panel.id === id && each.ours);
+  }
+
   async _watch(panel) {
     await panel.context.ready;
     if (panel.isDisposed || this.watched.has(panel)) {
@@ -89,7 +94,8 @@ class Desk {
       const id = COMMANDS[key];
       // One label says what this is about; the others are told by their tooltips.
       const label = key === 'stale' ? undefined : '';
-      const button = new CommandToolbarButton({ commands: this.app.commands, id, label });
+      const args = { panel: panel.id };
+      const button = new CommandToolbarButton({ commands: this.app.commands, id, label, args });
       button.addClass('rlmnb-tool');
       panel.toolbar.insertAfter('cellType', id, button) || panel.toolbar.addItem(id, button);
       const hide = () => button.setHidden(!watched.ours);
@@ -291,6 +297,8 @@ function addCommands(desk) {
       caption: `${label}: ${caption}`,
       icon: args => (args.isPalette ? undefined : icons[key]),
       isEnabled,
+      // Lab shows a button anew whenever its command changes; those of other notebooks stay away.
+      isVisible: args => !args.panel || desk.isOurs(args.panel),
       execute: () => desk.attempt(label, execute)
     });
   }
