@@ -22,21 +22,19 @@ from ipykernel.kernelapp import IPKernelApp
 from rlmnb import models
 from rlmnb.errors import RlmnbError
 from rlmnb.kernel.asked import NUMBER
-from rlmnb.kernel.byhand import ByHand
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
-from rlmnb.kernel.remembering import memory_of, memory_version
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.watch import Watch
-from rlmnb.kernel.whereabouts import directory_of, place_named
 from rlmnb.store.layout import Place, sessions_root
 
 if TYPE_CHECKING:
+    from rlmnb.kernel.byhand import ByHand
     from rlmnb.kernel.calls import Calls
 
 _STORE_SECONDS = 0.1
@@ -69,6 +67,9 @@ class RlmnbKernel(IPythonKernel):
         self._by_hand: ByHand | None = None
         self._disturbance = Disturbance()
         if self.notebook is not None:
+            # Only a kernel that a person has started needs it, and a start is waited for.
+            from rlmnb.kernel.byhand import ByHand
+
             self._by_hand = ByHand(
                 self.notebook, self.session, self.log.warning, self._ignore_this_thread
             )
@@ -142,8 +143,11 @@ class RlmnbKernel(IPythonKernel):
                 hidden=Hidden(self.shell),
                 limit=_largest(),
             )
-            if self.notebook is not None and (memory := memory_of(self.notebook)):
-                self._tracker.restore([memory_version(memory)], [], {})
+            if self.notebook is not None:
+                from rlmnb.kernel.remembering import memory_of, memory_version
+
+                if memory := memory_of(self.notebook):
+                    self._tracker.restore([memory_version(memory)], [], {})
         return self._tracker
 
     def _begin_calls(self) -> None:
@@ -301,11 +305,6 @@ class RlmnbKernel(IPythonKernel):
         self._note = (self._used, json.loads(request))
         return "null"
 
-    def store_state(self, _: str) -> str:
-        """Have every variable on the disk that was to be stored."""
-        self._store_now()
-        return "null"
-
     def restore_state(self, request: str) -> str:
         """Bring variables to the versions asked for."""
         self._used += 1
@@ -353,8 +352,11 @@ def _cap(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1024**2, megabytes * 1024**2))
 
 
-def _settle(place: Place | None) -> None:
+def _settle() -> None:
     """Serve the notebook that a person has open: where its cells run, with what they stored."""
+    from rlmnb.kernel.whereabouts import directory_of, place_named
+
+    place = place_named(os.environ.get("JPY_SESSION_NAME"))
     if place is None:
         return
     RlmnbKernel.notebook, RlmnbKernel.objects = place, place.objects
@@ -369,7 +371,7 @@ def main() -> None:
     RlmnbKernel.objects = os.environ.pop("RLMNB_OBJECTS", None)
     RlmnbKernel.without_effects = bool(os.environ.pop("RLMNB_NO_EFFECTS", None))
     if RlmnbKernel.objects is None:
-        _settle(place_named(os.environ.get("JPY_SESSION_NAME")))
+        _settle()
     if life := os.environ.pop("RLMNB_LIFE", None):
         RlmnbKernel.life = json.loads(life)
     if os.environ.pop("RLMNB_HASH_SEED", None):

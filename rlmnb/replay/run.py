@@ -192,9 +192,6 @@ class _Replay:
                 self._report.restored.sort(key=self._order.__getitem__)
             if warm is not None:
                 await self._kernel.ask("end_replay", dict(self._supply.held))
-            else:
-                # A kernel that takes too long to end is killed, with what it has not stored yet.
-                await self._kernel.ask("store_state", None)
 
     def _opened_kernel(
         self, warm: Warm | None, cwd: str
