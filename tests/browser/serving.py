@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from rlmnb.files import polls
 from rlmnb.processes import is_alive
+from tests.ports import unused_port
 
 REPOSITORY = Path(__file__).parents[2]
 OURS = REPOSITORY / "rlmnb" / "lab" / "labextension"
@@ -68,7 +69,8 @@ def running_lab(home: Path, *, together: bool = False, ours: bool = True) -> Ite
     log = home / "server.log"
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-        *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--IdentityProvider.token={TOKEN}"),
+        *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={unused_port()}"),
+        f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.root_dir={home / 'sessions'}",
         f"--LabServerApp.labextensions_path={_extensions(home, together=together, ours=ours)}",
         f"--ServerApp.jpserver_extensions=jupyter_server_ydoc={together}",

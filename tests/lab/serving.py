@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from tests.ports import unused_port
 
 TOKEN = "a-token-of-this-test"
 # What may be installed beside rlmnb; a test that wants one of them says so.
@@ -54,8 +55,12 @@ class Server:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         given = {"Authorization": f"token {TOKEN}"} if headers is None else dict(headers)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, address, data, given)
-        return connection, connection.getresponse()
+        try:
+            connection.request(method, address, data, given)
+            return connection, connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
 
     def ask(self, method: str, address: str, body: Any = None, **options: Any) -> Answer:
         """Ask for anything of the server."""
@@ -120,9 +125,7 @@ def served(
     directory: Path, *extensions: str, home: Path | None = None, **traits: Any
 ) -> Iterator[Server]:
     """Start a server that shows a directory; only rlmnb and the named extensions are loaded."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     place = directory.parent / f"jupyter-{port}"
     settings = place / "settings"
     settings.mkdir(parents=True)
