@@ -13,6 +13,7 @@ from rlmnb.lab.confining import Confines
 from rlmnb.lab.live import Live
 from rlmnb.lab.news import News
 from rlmnb.lab.replays import Replay, Replays
+from rlmnb.lab.trusting import Trust
 from rlmnb.lab.watching import Watcher
 from rlmnb.store.layout import Place
 
@@ -25,6 +26,7 @@ class Desk:
         root: str,
         loop: asyncio.AbstractEventLoop,
         settings: Mapping[str, Any],
+        trust: Trust,
         log: logging.Logger,
     ) -> None:
         self.confines = Confines(root)
@@ -32,7 +34,7 @@ class Desk:
         self.bell = Bell()
         self.watcher = Watcher(loop)
         self.replays = Replays(self.bell, self._ended)
-        self.live = Live(settings, self.confines, log)
+        self.live = Live(settings, self.confines, trust, log)
         self.news = News(self.bell, self.watcher, self.threads, self.replays.running_in)
 
     def is_live(self, place: Place) -> bool:

@@ -92,6 +92,7 @@ def _update(document: Any, at: int, entry: Entry) -> None:
     if cell.get("execution_count") != before[1]:
         shared["execution_count"] = _shared(cell["execution_count"])
     if cell.get("outputs") != before[0]:
+        shared["metadata"]["trusted"] = entry.get("trusted", False)
         outputs = shared["outputs"]
         outputs.clear()
         outputs.extend([_output(each) for each in cell["outputs"]])

@@ -9,6 +9,7 @@ from rlmnb.errors import RlmnbError
 from rlmnb.lab.desk import Desk
 from rlmnb.lab.routes import routes
 from rlmnb.lab.saving import Saving
+from rlmnb.lab.trusting import Trust
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -18,10 +19,12 @@ _CONTENTS = "https://events.jupyter.org/jupyter_server/contents_service/v1"
 
 
 def load(server: ServerApp) -> None:
-    """Add sessions to a server: requests, merging saves, live documents."""
+    """Add sessions to a server: requests, merging saves, live documents, trust."""
     root = str(getattr(server.contents_manager, "root_dir", server.root_dir))
-    desk = Desk(root, _loop(server), server.web_app.settings, server.log)
-    Saving(server.contents_manager, server.log, desk.live).install()
+    trust = Trust(server.contents_manager)
+    trust.install()
+    desk = Desk(root, _loop(server), server.web_app.settings, trust, server.log)
+    Saving(server.contents_manager, server.log, desk.live, trust).install()
     _listen_to_saves(server, desk)
     server.io_loop.add_callback(desk.live.run)
     server.web_app.settings["rlmnb_desk"] = desk

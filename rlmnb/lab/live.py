@@ -20,6 +20,7 @@ from typing import Any
 from rlmnb.errors import RlmnbError
 from rlmnb.lab import document, outside
 from rlmnb.lab.confining import Confines, is_ours
+from rlmnb.lab.trusting import Trust, unmarked
 from rlmnb.lab.watching import Version, version_of
 from rlmnb.store import fold, journal, lease, notebook
 from rlmnb.store.layout import Place, notebook_place
@@ -68,9 +69,11 @@ class Live:
         self,
         settings: Mapping[str, Any],
         confines: Confines,
+        trust: Trust,
         log: logging.Logger,
     ) -> None:
         self._settings = settings
+        self._trust = trust
         self._confines = confines
         # Of its own: requests may wait for a document to be fed, and must not keep it from that.
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlmnb-live")
@@ -85,7 +88,7 @@ class Live:
         """Remember what goes to disk, to know it from what others write there."""
         held = self._held.get(place.notebook)
         if held is not None:
-            held.base = content
+            held.base = unmarked(content)
 
     async def run(self) -> None:
         """Look after live documents for as long as the server runs."""
@@ -169,7 +172,8 @@ class Live:
             entries = await self._aside(fold.sound_entries, held.place.journal, appended)
             if entries and not _is_loading(held.room):
                 same = document.appended_in(live) == held.taken_in
-                document.take_in(live, entries, held.place, as_we_left_it=same)
+                news = [self._trust.marked(entry) for entry in entries]
+                document.take_in(live, news, held.place, as_we_left_it=same)
                 held.unsaved = True
             held.journal = version
             held.taken_in = document.appended_in(live)

@@ -20,6 +20,7 @@ from rlmnb.errors import LockTimeoutError, RlmnbError
 from rlmnb.files import Lock
 from rlmnb.lab.confining import is_ours
 from rlmnb.lab.live import Live
+from rlmnb.lab.trusting import Trust
 from rlmnb.store import fold, notebook
 from rlmnb.store.layout import Place, notebook_place
 
@@ -74,11 +75,12 @@ def _as_on_disk(place: Place, entries: list[Entry], known: set[Any]) -> list[Ent
 class Saving:
     """Stands between the server and the disk when a notebook of ours is saved."""
 
-    def __init__(self, contents: Any, log: logging.Logger, live: Live) -> None:
+    def __init__(self, contents: Any, log: logging.Logger, live: Live, trust: Trust) -> None:
         # Any: the server's own class for it leaves most of its methods without types.
         self._contents = contents
         self._log = log
         self._live = live
+        self._trust = trust
         self._turns: dict[str, asyncio.Lock] = {}
 
     def install(self) -> None:
@@ -123,6 +125,7 @@ class Saving:
         place = self._ours(model, path)
         if place is None or not isinstance(model.get("content"), dict):
             return
+        self._trust.learn(model["content"])
         if self._live.holds(place):
             self._live.saves(place, model["content"])
             return

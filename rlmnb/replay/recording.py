@@ -20,6 +20,7 @@ from rlmnb.format.shown import shown_hash
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.jsontext import portable
 from rlmnb.replay.calling import as_recorded
+from rlmnb.replay.vouching import Vouchers, is_active
 from rlmnb.session import Session
 from rlmnb.store.append import write_entry
 from rlmnb.store.fold import fold
@@ -42,6 +43,7 @@ class Recorder:
         # and the record.
         self._outputs: dict[str, str] = {}
         self._records: dict[str, dict[str, Any]] = {}
+        self._vouchers = Vouchers()
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +55,7 @@ class Recorder:
         trace: TracebackType | None,
     ) -> None:
         self.fold()
+        self._waiting.append(self._thread.submit(self._vouchers.close))
         self._thread.shutdown(wait=True)
         for each in self._waiting:
             each.result()
@@ -159,6 +162,8 @@ class Recorder:
         )
         entry["replace"]["run"]["shown"] = shown_hash(entry["outputs"])
         shown = entry["record"]["output_hash"] = digest.output_hash(entry["outputs"])
+        if is_active(entry["outputs"]):
+            self._vouchers.add(shown)
         whole = {
             **(known if isinstance(known, dict) else {}),
             **entry["record"],

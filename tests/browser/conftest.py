@@ -58,7 +58,9 @@ def lab(plain_lab: Lab) -> Lab:
 def seen(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands and hooks see the sessions of the server that a test is about."""
     if "lab" in request.fixturenames:
-        monkeypatch.setenv("RLMNB_HOME", str(request.getfixturevalue("lab").sessions))
+        lab: Lab = request.getfixturevalue("lab")
+        monkeypatch.setenv("RLMNB_HOME", str(lab.sessions))
+        monkeypatch.setenv("JUPYTER_DATA_DIR", str(lab.data))
 
 
 @pytest.fixture

@@ -9,12 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 from urllib.parse import quote
 
 from rlmnb.files import polls
@@ -25,6 +23,7 @@ REPOSITORY = Path(__file__).parents[2]
 OURS = REPOSITORY / "rlmnb" / "lab" / "labextension"
 TOKEN = "browser-tests"
 _RUNNING = re.compile(r"(http://127\.0\.0\.1:\d+)/lab")
+_START_SECONDS = 60
 _END_SECONDS = 30
 _QUIET = {
     "@jupyterlab/apputils-extension/notification": {
@@ -48,6 +47,11 @@ class Lab:
     def sessions(self) -> Path:
         """The sessions root, which is what the file browser shows."""
         return self.home / "sessions"
+
+    @property
+    def data(self) -> Path:
+        """Where its Jupyter keeps what it knows of this user."""
+        return self.home / "data"
 
     def address(self, path: str, *, door: str = "lab/tree") -> str:
         """Where a notebook is opened, in a workspace that remembers nothing."""
@@ -79,12 +83,10 @@ def running_lab(home: Path, *, together: bool = False, ours: bool = True) -> Ite
     ]
     with open(log, "wb") as sink:
         process = subprocess.Popen(
-            command, cwd=home, env=_environment(home), stdout=sink, stderr=subprocess.PIPE
+            command, cwd=home, env=_environment(home), stdout=sink, stderr=sink
         )
         try:
-            url = _address(process)
-            threading.Thread(target=_keep, args=(process.stderr, sink), daemon=True).start()
-            yield Lab(url, home, log)
+            yield Lab(_address(process, log), home, log)
         finally:
             process.terminate()
             try:
@@ -104,20 +106,14 @@ def end(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _keep(stream: IO[bytes], sink: IO[bytes]) -> None:
-    with stream:
-        shutil.copyfileobj(stream, sink)
-
-
-def _address(process: subprocess.Popen[bytes]) -> str:
-    """Wait for the line that says where the server listens; the rest goes to its log."""
-    assert process.stderr is not None
-    seen = b""
-    for line in process.stderr:
-        seen += line
-        if found := _RUNNING.search(line.decode()):
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for the line that says where the server listens."""
+    for _ in polls(_START_SECONDS):
+        if found := _RUNNING.search(log.read_text(encoding="utf-8")):
             return found[1]
-    raise AssertionError(f"JupyterLab did not start:\n{seen.decode()}")
+        if process.poll() is not None:
+            break
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')}")
 
 
 def _extensions(home: Path, *, together: bool, ours: bool) -> Path:

@@ -28,6 +28,7 @@ def server(
     sessions, running = shared
     root.symlink_to(sessions)
     monkeypatch.setenv("RLMNB_HOME", str(sessions))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(running.data))
     yield running
     for each in sessions.iterdir():
         if each.is_dir() and not each.is_symlink():

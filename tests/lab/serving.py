@@ -45,9 +45,10 @@ class Answer:
 class Server:
     """A server that runs, by its address."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes], data: Path) -> None:
         self.port = port
         self.process = process
+        self.data = data
 
     def _open(
         self, method: str, address: str, body: Any = None, headers: Mapping[str, str] | None = None
@@ -162,7 +163,7 @@ def served(
         stdout=log,
         stderr=subprocess.STDOUT,
     )
-    server = Server(port, process)
+    server = Server(port, process, place / "data")
     try:
         _wait_for(server, place / "log")
         yield server

@@ -167,7 +167,10 @@ function showOutputs(plan, model, onDisk) {
   for (let at = 0; changed.size && at < model.cells.length; at += 1) {
     const cell = model.cells.get(at);
     if (changed.has(cell.id)) {
-      cell.outputs.fromJSON(onDisk.get(cell.id).outputs || []);
+      const { metadata, outputs } = onDisk.get(cell.id);
+      // The server says what was made here; what these cells showed before does not count.
+      cell.trusted = Boolean(metadata && metadata.trusted);
+      cell.outputs.fromJSON(outputs || []);
     }
   }
 }
