@@ -73,7 +73,7 @@ def _fold_locked(place: "Place", lock: Lock, patience: float) -> Folded:
             with notebook.OpenNotebook(place.notebook) as opened:
                 folded = _fold_opened(place, opened, reached)
         except FileNotFoundError:
-            folded = _begin(place)  # None if one has appeared meanwhile
+            folded = _begin(place, reached)  # None if one has appeared meanwhile
         except NotebookError:
             if left <= 0 or not _being_saved(place.notebook):
                 raise
@@ -98,9 +98,13 @@ def _reached(lock: Lock) -> int:
         return -1
 
 
-def _begin(place: "Place") -> "Folded | None":
+def _begin(place: "Place", reached: int) -> "Folded | None":
     """Make a notebook that is missing from all that the journal has."""
     entries = sound_entries(place.journal, -1)
+    if place.plain and not any(e["op"] == "append" for e in entries if e["seq"] > reached):
+        # Its owner deleted it. The journal never had the cells that people wrote, and an empty
+        # notebook in its place would empty every buffer that still has them.
+        raise NotebookError(f"{place.notebook}: there is no such notebook any more")
     state = next((entry.get("state") for entry in entries if entry["op"] == "create"), None)
     if not isinstance(state, dict):
         state = new_state(place.session_id)

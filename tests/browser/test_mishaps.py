@@ -30,7 +30,7 @@ def make_plain(lab: Lab, name: str) -> tuple[Path, str]:
     return path, f"{name}/plain.ipynb"
 
 
-def toasts(page: Page, text: str) -> None:
+def toasts(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(".Toastify__toast").filter(has_text=text).first).to_be_visible()
 
 
@@ -73,8 +73,11 @@ def test_of_a_notebook_that_was_deleted_nothing_is_claimed_and_commands_say_so(
     opened.expect_state(1, "fresh")
     path.unlink()
     opened.press("dry-run")
-    toasts(page, "Dry run: there is no such notebook")
+    toasts(page, re.compile("Dry run: .*there is no such notebook"))
     expect(page.locator(".rlmnb-mark")).to_have_count(0)
+    # What the person has in front of them is the only copy now.
+    assert opened.sources() == ["x = 1", "x + 1"]
+    assert not path.exists()
 
 
 def test_a_notebook_that_is_renamed_is_watched_under_its_new_name(page: Page, lab: Lab) -> None:

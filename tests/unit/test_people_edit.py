@@ -10,6 +10,9 @@ import pytest
 
 import rlmnb
 from rlmnb import Session
+from rlmnb.errors import NotebookError
+from rlmnb.store import fold, journal
+from rlmnb.store.layout import notebook_place
 from tests.conftest import append_many, assert_valid, notebook_of, read, save_like_lab
 
 
@@ -162,7 +165,7 @@ def test_cells_without_ids_get_the_same_ones_at_every_read(tmp_path):
     first = [cell.cell_id for cell in Session.open(path).cells]
     assert len(set(first)) == 2
     (tmp_path / ".rlmnb" / "old.ipynb" / "index.json").unlink()
-    assert [cell.cell_id for cell in Session.open(path).cells] == first
+    assert [cell.cell_id for cell in Session.open(str(path)).cells] == first
 
 
 def plain(tmp_path):
@@ -226,3 +229,20 @@ def test_a_plain_notebook_can_be_verified_forked_and_let_go(tmp_path, run, run_j
     assert fork["cells"] == 2
     assert run("rm", path, "--yes").returncode == 0
     assert (tmp_path / "plain.ipynb").exists()
+
+
+def test_a_notebook_that_its_owner_deleted_is_not_put_back_empty(tmp_path):
+    path = tmp_path / "mine.ipynb"
+    mine = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1", id="mine")])
+    path.write_text(nbformat.writes(mine))
+    place = notebook_place(str(path))
+    Session.open(str(path)).tag("mine", "seen")
+    path.unlink()
+    folded = fold.fold(place, journal.last_seq(place.journal), timeout=1)
+    assert "there is no such notebook any more" in (folded.why_not or "")
+    with pytest.raises(NotebookError, match="no such notebook"):
+        Session(place)
+    assert not path.exists()
+    # Somebody who appends to it wants one.
+    cell_id = rlmnb.append(str(path), {"source": "y = 1"})
+    assert [cell.cell_id for cell in Session.open(str(path)).cells] == [cell_id]
