@@ -12,24 +12,23 @@ unexport PYTHONPATH
 .PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline test-browser screenshot \
   wheel bench schema lock clean
 
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# In seconds what takes pip a minute. What is set up for pip alone, a mirror say, pip can reach.
+install = VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r $(1) \
+  || $(PIP) --require-hashes -r $(1)
+
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	if command -v uv >/dev/null; then \
-	  VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode --require-hashes -r requirements-dev.lock; \
-	else \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock; \
-	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.lock > $(VENV)/uv.lock
+	$(PIP) --no-deps --require-hashes -r $(VENV)/uv.lock
+	$(call install,requirements-dev.lock)
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
 # The browser, JupyterLab and the offline model, on top of what `make test` needs.
 $(VENV)/.tiers: $(VENV)/.ready requirements-tiers.lock
-	if command -v uv >/dev/null; then \
-	  VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode --require-hashes -r requirements-tiers.lock; \
-	else \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tiers.lock; \
-	fi
+	$(call install,requirements-tiers.lock)
 	touch $@
 
 $(VENV)/.compiled: $(VENV)/.ready $(SOURCES)
@@ -109,7 +108,7 @@ $(CHROMIUM):
 wheel: $(VENV)/.ready
 	rm -rf build/wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >/dev/null
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/wheel/site build/wheel/*.whl
+	$(PIP) --no-deps --target build/wheel/site build/wheel/*.whl
 	$(BIN)/python -m zipfile -l build/wheel/*.whl | grep share/jupyter/labextensions/rlmnb/static/remoteEntry.js >/dev/null
 	cp -r tests README.md examples build/wheel/
 	cd build/wheel && export PYTHONPATH=$(CURDIR)/build/wheel/site && \
@@ -123,9 +122,9 @@ bench: $(VENV)/.compiled
 schema: $(VENV)/.ready
 	$(BIN)/rlmnb schema > build/schema.json && mv build/schema.json rlmnb/format/schema.json
 
-lock:
-	uv pip compile pyproject.toml --group dev $(LOCKED) --upgrade -o requirements-dev.lock
-	uv pip compile pyproject.toml --group dev --group tiers -c requirements-dev.lock $(LOCKED) -o requirements-tiers.lock
+lock: $(VENV)/.ready
+	$(BIN)/uv pip compile pyproject.toml --group dev $(LOCKED) --upgrade -o requirements-dev.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --group tiers -c requirements-dev.lock $(LOCKED) -o requirements-tiers.lock
 
 LOCKED := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links
