@@ -1,6 +1,7 @@
-"""Which processes run."""
+"""Which processes run, and what one of our own does without."""
 
 import os
+import sys
 
 
 def is_alive(pid: int) -> bool:
@@ -16,6 +17,15 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def import_lightly() -> None:
+    """Leave out what no command needs and nbformat would bring; for processes that are ours alone.
+
+    Where a Jupyter server is installed, jsonschema can check international addresses, and prepares
+    for a second, whenever it is imported, to do so.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def _alive_on_windows(pid: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from rlmnb.cli.options import build_parser
 from rlmnb.errors import RlmnbError, StorageError
+from rlmnb.processes import import_lightly
 
 
 def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -27,6 +28,7 @@ def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _open_streams()
+    import_lightly()
     return run(arguments)
 
 

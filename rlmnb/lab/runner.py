@@ -15,6 +15,7 @@ import threading
 from typing import Any
 
 from rlmnb.errors import RlmnbError
+from rlmnb.processes import import_lightly
 from rlmnb.replay.planning import asked_for
 from rlmnb.replay.run import replay
 from rlmnb.session import Session
@@ -28,6 +29,7 @@ def main() -> int:
     """Replay what was asked for, telling of each cell."""
     # A server that was started in the background has its children deaf to this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    import_lightly()
     asked = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_whoever_asked, daemon=True).start()
     try:

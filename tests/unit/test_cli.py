@@ -269,3 +269,12 @@ def test_findings_go_beside_the_answer(demo, run):
     done = run("cells", "demo", "--json")
     assert len(json.loads(done.stdout)) == 4
     assert "note: mine was added by hand" in done.stderr
+
+
+def test_a_command_does_not_wait_for_what_it_has_no_use_for():
+    append_many("demo", 1)
+    code = (
+        "import sys; from rlmnb.cli.main import main; main(['verify', 'demo']); "
+        "sys.exit('jsonschema' not in sys.modules or 'lark' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
