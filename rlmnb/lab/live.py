@@ -199,10 +199,13 @@ def _is_loading(room: Any) -> bool:
 
 
 def _save(room: Any) -> asyncio.Task[None] | None:
-    """Have a document saved now; without that, it is saved once nobody has typed for a second."""
+    """Have a document saved now, instead of once nobody has typed for a second.
+
+    Versions that cannot be asked have a save under way whenever there is something to save.
+    """
     save = getattr(room, "_save_to_disc", None)
-    task: asyncio.Task[None] | None = save() if save is not None else None
-    return task
+    under_way: asyncio.Task[None] | None = getattr(room, "_saving_document", None)
+    return save() if save is not None else under_way
 
 
 def _let_go(place: Place) -> None:
