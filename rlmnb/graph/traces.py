@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlmnb.digest import MISSING
+from rlmnb.digest import MISSING, of_value
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.names import names_of
 
@@ -98,6 +98,8 @@ class Environment:
     displays: dict[str, str] = field(default_factory=dict)
     # Which of the names are state that every cell reads.
     ambient: set[str] = field(default_factory=set)
+    # The cells so far that run at all, in their order.
+    order: list[str] = field(default_factory=list)
 
     def copy(self) -> Environment:
         """Return one that can go another way from here."""
@@ -109,7 +111,18 @@ class Environment:
             dict(self.sources),
             dict(self.displays),
             set(self.ambient),
+            list(self.order),
         )
+
+    def reach(self, cell: CodeCell) -> None:
+        """Come to the next cell."""
+        self.sources[cell.cell_id] = cell.source_hash
+        if cell.source.strip() and "skip-execution" not in cell.tags:
+            self.order.append(cell.cell_id)
+
+    def above(self) -> str:
+        """Return which cells there are above the one that was reached, and in which order."""
+        return of_value(self.order[:-1])
 
     def own(self, name: str) -> str | Changing:
         """Return the digest of one variable."""
@@ -221,8 +234,7 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     if cell.reshown:
         causes.append("shows something else than when rlmnb last saw it run")
-    if run.get("by_hand") and run["history"]:
-        causes.append("looks at earlier outputs, and was run by hand")
+    causes += _history_causes(run, env)
     if cell.renew:
         causes.append(cell.renew)
     causes += files.model_causes(run)
@@ -236,6 +248,16 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         if env.sources.get(other, seen["source"]) != seen["source"]
     ]
     return causes + files.causes(cell, run, env)
+
+
+def _history_causes(run: Run, env: Environment) -> list[str]:
+    if not run["history"]:
+        return []
+    if run.get("by_hand"):
+        return ["looks at earlier outputs, and was run by hand"]
+    if run.get("above") != env.above():
+        return ["looks at earlier outputs, and other cells are above it now"]
+    return []
 
 
 def _dependency_causes(
@@ -504,7 +526,7 @@ def survey(
     stale: dict[str, list[str]] = {}
     holding = unedited(cells)
     for cell in cells:
-        env.sources[cell.cell_id] = cell.source_hash
+        env.reach(cell)
         causes = causes_of(cell, env, files) or display_causes(cell, env, holding)
         if not causes and cell.run is not None and cell.run["history"] and stale:
             causes = [f"shows earlier outputs, and {next(iter(stale))} runs again"]

@@ -242,7 +242,7 @@ class _Replay:
         )
 
     async def _step(self, cell: CodeCell) -> None:
-        self._env.sources[cell.cell_id] = cell.source_hash
+        self._env.reach(cell)
         causes = causes_of(cell, self._env, self._files)
         causes = causes or display_causes(cell, self._env, self._unedited)
         if cell.cell_id in self._wishes.force and not cell.frozen:
@@ -388,6 +388,8 @@ class _Replay:
         }
         if run["opaque"]:
             run["around"] = self._env.around()
+        if run["history"]:
+            run["above"] = self._env.above()
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
         for other, seen in run.get("looked", {}).items():

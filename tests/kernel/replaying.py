@@ -30,6 +30,7 @@ class Case:
     start: dict[str, str] = field(default_factory=dict)
     tags: dict[int, str] = field(default_factory=dict)
     delete: int | None = None
+    order: list[int] | None = None
     again: list[int] = field(default_factory=list)
 
 
@@ -85,6 +86,8 @@ def check(case: Case) -> None:
         notebook.cells[number].source = source
     if case.delete is not None:
         del notebook.cells[case.delete]
+    if case.order is not None:
+        notebook.cells = [notebook.cells[number] for number in case.order]
     nbformat.write(notebook, "nb.ipynb")
     put(case.files)
     second = replay(Session.open("nb.ipynb"))

@@ -420,6 +420,13 @@ CASES = {
         {2: "x = 2"},
     ),
     "the last output": Case(["5", "print(_)", "x = 1"], [0, 1], {0: "6"}),
+    "the last output, whose cell is gone": Case(["5", "6", "print(_)"], [0, 2], delete=1),
+    "the last output, when cells change places": Case(
+        ["5", "6", "print(_)", "x = 1"], [1, 0, 2], order=[1, 0, 2, 3]
+    ),
+    "the last output, when others below change places": Case(
+        ["5", "print(_)", "x = 1", "y = 2"], [], order=[0, 1, 3, 2]
+    ),
 }
 
 
