@@ -30,6 +30,7 @@ _GUARDED = (
     | getattr(os, "O_BINARY", 0)
 )
 _CHUNK = 1 << 22
+_UNIQUE_BYTES = 4
 _POLL_FIRST, _POLL_LONGEST = 0.0005, 0.02
 
 
@@ -170,7 +171,7 @@ class Replacement:
     def __init__(self, path: str) -> None:
         self.path = path
         directory, name = os.path.split(path)
-        unique = f"{os.getpid()}-{os.urandom(4).hex()}"
+        unique = f"{os.getpid()}-{os.urandom(_UNIQUE_BYTES).hex()}"
         self._temporary = os.path.join(directory, f".{name}.{unique}.tmp")
         self.descriptor = -1
 
@@ -248,6 +249,13 @@ def write_like(path: str, data: bytes) -> None:
         write_all(descriptor, data)
     finally:
         os.close(descriptor)
+
+
+def is_temporary(name: str) -> bool:
+    """Tell whether a file is one of ours that is gone in a moment."""
+    number, dash, chance = name.removesuffix(".tmp").rpartition(".")[2].partition("-")
+    hidden = name.startswith(".") and name.endswith(".tmp") and dash
+    return bool(hidden) and number.isdecimal() and len(chance) == 2 * _UNIQUE_BYTES
 
 
 def remove_leftovers(directory: str, name: str) -> None:

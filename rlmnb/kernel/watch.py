@@ -16,6 +16,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.digest import MISSING
+from rlmnb.files import is_temporary
 
 _STAT, _LSTAT = os.stat, os.lstat
 _FLAGS = {
@@ -320,10 +321,10 @@ def kind_of(path: str) -> str:
 def listing(path: str) -> list[str] | str:
     """Return the names in a directory, in order; a directory that is missing is said to be.
 
-    Of very many names only the digest is kept.
+    Of very many names only the digest is kept. The notebook may be written while a cell looks.
     """
     try:
-        names = sorted(os.listdir(path))
+        names = sorted(name for name in os.listdir(path) if not is_temporary(name))
     except OSError:
         return MISSING
     return names if len(names) <= _MOST_NAMES else digest.of_value(names)

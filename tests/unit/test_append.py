@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
@@ -9,6 +10,7 @@ import nbformat
 import pytest
 
 import rlmnb
+from rlmnb import files
 from rlmnb.errors import DependencyError, InvalidCellError, InvalidNameError
 from rlmnb.store.layout import session_place
 from rlmnb.store.objects import Objects
@@ -235,3 +237,13 @@ def test_a_kill_leaves_no_temporary_files_once_the_next_append_is_done(root):
     dead.write_text("half")
     append_many("demo", 1)
     assert not dead.exists()
+
+
+def test_a_file_that_is_gone_in_a_moment_is_known_by_its_name(tmp_path):
+    place = tmp_path / "alone"
+    place.mkdir()
+    with files.Replacement(str(place / "note.book.ipynb")):
+        (name,) = os.listdir(place)
+    assert files.is_temporary(name)
+    for other in (".x.tmp", "x.12-0a0b0c0d.tmp", ".x.12-0a0b0c0d", ".x.a-0a0b0c0d.tmp", ".tmp"):
+        assert not files.is_temporary(other)
