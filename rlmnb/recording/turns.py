@@ -4,7 +4,6 @@ import os
 import time
 
 from rlmnb.capture import calls
-from rlmnb.format import times
 from rlmnb.recording.starting import Starting
 
 TYPE_CHECKING = False
@@ -34,15 +33,12 @@ class Turns(Starting):
         self._progress.keep("goal", goal)
         self._progress.keep("task", None)
         quoted = "\n".join(f"> {line}" if line else ">" for line in prompt.splitlines())
-        record = {"type": "prompt", "created_at": times.now()}
+        named = {} if prompt_id is None else {"prompt_id": prompt_id}
         if prompt_id is not None:
             self._progress.keep("prompt_id", prompt_id)
-            record["prompt_id"] = prompt_id
-        cell = {"cell_type": "markdown", "source": quoted}
-        self._append({**cell, "metadata": {"rlmnb_event": record}})
+        self._append(self._text_cell("prompt", quoted, **named))
         session = self._what_for(prompt, goal)
-        if prompt_id is not None:
-            session["prompt_id"] = prompt_id
+        session |= named
         self._set(session=session, activation=self._activation(prompt))
 
     def _what_for(self, prompt: str, goal: str) -> "dict[str, Any]":
@@ -81,13 +77,12 @@ class Turns(Starting):
         }
 
     def _stop(self) -> None:
-        said = self._event.text("last_assistant_message")
+        # A turn that failed ends too, with what the person was shown.
+        said = self._event.text("last_assistant_message") or self._event.text("error")
         self._find_parent()
         self._usage(self._event.text("transcript_path"))
         if said:
-            record = {"type": "answer", "created_at": times.now()}
-            cell = {"cell_type": "markdown", "source": said, "metadata": {"rlmnb_event": record}}
-            self._append(cell)
+            self._append(self._text_cell("answer", said))
         self._set(lifecycle={"phase": "stopped"})
 
     def _session_end(self) -> None:
