@@ -124,7 +124,8 @@ _TEXTS = frozenset(
         "agent_id", "agent_type", "tool_name", "tool_use_id", "error", "prompt", "model",
         "last_assistant_message", "agent_transcript_path", "source", "reason", "trigger",
         "custom_instructions", "compact_summary", "new_cwd", "old_cwd", "file_path", "event",
-        "session_title", "parent_session_id", "imported_at", "imported_rationale",
+        "session_title", "parent_session_id", "imported_at", "imported_parent",
+        "imported_rationale",
     }
 )  # fmt: skip
 _OTHERS = frozenset(

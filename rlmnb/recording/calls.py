@@ -218,7 +218,7 @@ class Calls(Writing):
         """Finish a cell that was begun before its call: an agent's, with what it built on."""
         answer = response if isinstance(response, dict) else {}
         agent = answer.get("agentId")
-        known = self._agent(agent) if isinstance(agent, str) else {}
+        known = self._agent(agent) if isinstance(agent, str) else self._agent_below(cell_id)
         outputs = calls.outputs_of(tool, response)
         if known.get("parent") != cell_id:
             known["parent"] = cell_id
@@ -245,7 +245,7 @@ class Calls(Writing):
         outputs = portable(outputs)
         record: dict[str, Any] = {
             "status": "failed" if error is not None else "completed",
-            "completed_at": times.now(),
+            "completed_at": self._event.text("imported_at") or times.now(),
             "output_hash": output_hash(outputs),
             "output": {"error": error} if error is not None else {},
         }
@@ -314,6 +314,13 @@ class Calls(Writing):
             known = agents[name] = {}
         return known
 
+    def _agent_below(self, cell_id: str) -> "dict[str, Any]":
+        """Return what is known of the agent whose cells stand below this one."""
+        for known in self._progress.table("agents").values():
+            if isinstance(known, dict) and known.get("parent") == cell_id:
+                return known
+        return {}
+
     def _agent_stop(self) -> None:
         """Keep what an agent came to, if its call was over before it was."""
         agent = self._event.text("agent_id")
@@ -332,6 +339,9 @@ class Calls(Writing):
         if not agent:
             return None
         known = self._agent(agent)
+        calls_of = self._progress.table("calls")
+        if isinstance(cell := calls_of.get(self._event.text("imported_parent") or ""), str):
+            known |= {"parent": cell, "told": True}
         if not known.get("told"):
             # Who asked for it stands beside its transcript, from its first call on.
             told = self._told_parent(agent)

@@ -59,9 +59,11 @@ class Recording(Turns):
 
         reached = self._progress.value("imported_seq")
         calls = self._progress.table("calls")
+        finished = set()
         for entry in journal.newest_entries(self._place.journal):
             if not isinstance(reached, int) or entry["seq"] <= reached:
                 break
+            finished.add(entry.get("cell_id"))
             cell = entry.get("cell")
             metadata = cell.get("metadata") if isinstance(cell, dict) else None
             record = metadata.get("rlmnb") if isinstance(metadata, dict) else None
@@ -69,6 +71,9 @@ class Recording(Turns):
                 continue
             if isinstance(record, dict) and isinstance(record.get("tool_use_id"), str):
                 calls.setdefault(record["tool_use_id"], str(cell.get("id")))
+                if record.get("status") == "running" and cell.get("id") not in finished:
+                    pending = self._progress.table("pending")
+                    pending.setdefault(record["tool_use_id"], {"cell": cell.get("id")})
             elif (known := signature(cell)) is not None:
                 self._taken[known] = self._taken.get(known, 0) + 1
 

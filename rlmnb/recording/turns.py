@@ -14,7 +14,10 @@ _LONGEST_GOAL = 200
 _LONGEST_ORIGINAL = 1000
 _LONGEST_TITLE = 80
 # Said by the client to the model, and typed by nobody.
-_NOT_TYPED = ("<task-notification", "<command-", "<local-command", "<system-reminder")
+_NOT_TYPED = (
+    *("<task-notification", "<command-", "<local-command", "<system-reminder"),
+    "[Request interrupted by user",
+)
 
 
 class Turns(Starting):
