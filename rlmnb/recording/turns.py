@@ -35,7 +35,9 @@ class Turns(Starting):
         goal = goal[:_LONGEST_GOAL]
         self._progress.keep("goal", goal)
         self._progress.keep("task", None)
-        quoted = "\n".join(f"> {line}" if line else ">" for line in prompt.splitlines())
+        # Only these end a line in a notebook; what else does is part of the text.
+        lines = prompt.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        quoted = "\n".join(f"> {line}" if line else ">" for line in lines)
         named = {} if prompt_id is None else {"prompt_id": prompt_id}
         if prompt_id is not None:
             self._progress.keep("prompt_id", prompt_id)

@@ -566,6 +566,18 @@ def test_the_status_line(feed, run):
     shown = run("statusline", input=json.dumps({"session_id": SESSION}))
     assert shown.stdout.startswith("rlmnb: 1 cell")
     assert run("statusline", input="nonsense{").returncode == 0
+    told = {"session_id": SESSION, "cost": {"total_cost_usd": 1.25}}
+    assert run("statusline", input=json.dumps(told)).stdout.endswith(", $1.25\n")
+
+
+def test_a_payload_may_begin_with_the_mark_of_its_encoding(feed):
+    feed(b"\xef\xbb\xbf" + json.dumps(payload("PostToolUse.Read")).encode())
+    assert len(cells()) == 1
+
+
+def test_a_prompt_is_kept_to_the_letter(feed):
+    feed(payload("UserPromptSubmit", prompt="one\u2028two\x0cthree\n\nfour\r\nfive\n"))
+    assert cells()[0].source == "> one\u2028two\x0cthree\n>\n> four\n> five"
 
 
 def call(feed, tool: str, given: Any, answer: Any, **more: Any) -> Any:
