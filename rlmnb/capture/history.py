@@ -155,7 +155,18 @@ class History:
         answer = whole if isinstance(whole, dict | list) else content
         if answer is content and not _has_more_than_text(content):
             answer = _text(content)
+            if tool == "Read":
+                answer = _unnumbered(answer)
         yield self._event(record, "PostToolUse", **call, tool_response=answer)
+
+
+def _unnumbered(text: str) -> str:
+    """Return the lines of a file as they are: for the model each has its number before it."""
+    lines = text.split("\n")
+    parts = [line.lstrip(" ").replace("→", "\t", 1).partition("\t") for line in lines]
+    if not all(number.isdigit() and tab for number, tab, _ in parts):
+        return text
+    return "\n".join(line for _, _, line in parts)
 
 
 def _has_more_than_text(content: "Any") -> bool:

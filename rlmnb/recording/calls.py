@@ -280,7 +280,7 @@ class Calls(Writing):
                 self._event.payload = _told_alone(whole, call, self._event.agent)
                 # A call that told of neither success nor failure was refused, and never ran.
                 answer = call.get("tool_response")
-                self._call_done(None, shown("", answer) or "the call was refused")
+                self._call_done(None, _plain_error(shown("", answer)) or "the call was refused")
             if isinstance(known.get(name), str):
                 order.append(known[name])
         self._event.payload = whole
@@ -393,3 +393,9 @@ def _told_alone(whole: "dict[str, Any]", call: "dict[str, Any]", agent: str) -> 
 
     event = read_event({**whole, **call}, agent)
     return whole if event is None else event.payload
+
+
+def _plain_error(text: str) -> str:
+    """Return what a client said went wrong, without the tag that it has around it for the model."""
+    plain = text.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+    return plain.removeprefix("Error: ")

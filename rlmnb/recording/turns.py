@@ -94,6 +94,8 @@ class Turns(Starting):
         # The last answer may not have been in the transcript yet when the turn stopped.
         self._usage(self._event.text("transcript_path"))
         super()._session_end()
+        if not self._together:
+            self._fold()
 
     def _usage(self, path: "str | None", *, subagent: bool = False) -> None:
         """Take in from a transcript what each model has used since it was last read."""

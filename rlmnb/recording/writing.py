@@ -119,6 +119,13 @@ class Writing:
             self._folded = size
             self._progress.save()
 
+    def _fold(self) -> None:
+        """Bring all of the journal into the notebook, which nobody may read for long after this."""
+        from rlmnb.store import journal
+        from rlmnb.store.fold import fold
+
+        fold(self._place, journal.last_seq(self._place.journal), timeout=self._left)
+
     def _write(self, entry: "dict[str, Any]") -> None:
         """Write to the journal only: whoever reads the notebook next has it taken in."""
         whole = {**entry, "at": times.now()}

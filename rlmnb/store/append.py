@@ -228,6 +228,14 @@ def is_sound_append(entry: "Entry") -> bool:
     return entry.get("op") == "append" and isinstance(entry.get("cell"), dict)
 
 
+def cells_wait(place: Place, appended: int) -> bool:
+    """Tell whether the journal has cells that the notebook has not taken in.
+
+    What else waits there is as it should be: the next reader has it taken in.
+    """
+    return any(is_sound_append(entry) for entry in journal.entries_after(place.journal, appended))
+
+
 def _dependencies(cell: "dict[str, Any]") -> "tuple[str, ...]":
     metadata = cell.get("metadata")
     record = metadata.get("rlmnb") if isinstance(metadata, dict) else None

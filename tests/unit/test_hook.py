@@ -570,6 +570,25 @@ def test_the_status_line(feed, run):
     assert run("statusline", input=json.dumps(told)).stdout.endswith(", $1.25\n")
 
 
+def test_a_session_that_is_over_has_all_in_its_notebook_and_one_that_goes_on_is_sound(feed, run):
+    for name in ("SessionStart.startup", "UserPromptSubmit", "PreToolUse.Agent", "Stop"):
+        feed(payload(name))
+    assert run("verify", SESSION).returncode == 0
+    assert run("doctor").returncode == 0
+    feed(payload("PostToolUse.Agent", tool_use_id=payload("PreToolUse.Agent")["tool_use_id"]))
+    feed(payload("SessionEnd"))
+    whole = json.loads(notebook_of(SESSION).read_text())
+    assert whole["metadata"]["rlmnb"]["session"]["ended_at"]
+    assert whole["cells"][1]["metadata"]["rlmnb"]["status"] == "completed"
+
+
+def test_a_refusal_is_told_without_the_tag_around_it(feed):
+    told = "<tool_use_error>Error: No such tool available: X</tool_use_error>"
+    refused = {"tool_name": "X", "tool_input": {}, "tool_use_id": "x1", "tool_response": told}
+    feed(payload("PostToolBatch", tool_calls=[refused]))
+    assert cells()[0].record.output.error == "No such tool available: X"
+
+
 def test_a_payload_may_begin_with_the_mark_of_its_encoding(feed):
     feed(b"\xef\xbb\xbf" + json.dumps(payload("PostToolUse.Read")).encode())
     assert len(cells()) == 1

@@ -163,6 +163,15 @@ def test_a_result_that_is_a_picture_is_one(transcript):
     assert Session.open(NAME).cells[-1].outputs[0]["data"] == {"image/png": "AA=="}
 
 
+def test_lines_of_a_file_have_no_numbers(transcript):
+    texts = {"n1": "     1→x\n     2→\ty\n     3→", "n2": "1\tx\n2\ty", "n3": "not\tnumbered"}
+    for name, text in texts.items():
+        write(transcript, [assistant(call(name, "Read", file_path="/f")), user(result(name, text))])
+    import_transcript(str(transcript))
+    shown = [text_of(cell.outputs) for cell in list(Session.open(NAME).cells)[-3:]]
+    assert shown == ["x\n\ty\n\n", "x\ny\n", "not\tnumbered\n"]
+
+
 def test_what_the_client_notes_of_an_interruption_is_no_prompt(transcript):
     write(transcript, [user([{"type": "text", "text": "[Request interrupted by user]"}])])
     assert import_transcript(str(transcript)).cells == 5
