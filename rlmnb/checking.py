@@ -16,6 +16,7 @@ from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.index import Index
 from rlmnb.store import byhand, index_file, journal, notebook
+from rlmnb.store.append import cells_wait
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects
 
@@ -154,7 +155,7 @@ def _object_problems(
 def _journal_problems(whole: dict[str, Any], place: Place) -> Iterator[Problem]:
     newest = journal.last_seq(place.journal)
     appended = notebook.appended_of(whole["metadata"])
-    if newest > appended:
+    if newest > appended and cells_wait(place, appended):
         text = f"{newest - max(appended, 0)} entries are not in the notebook yet"
         yield Problem("pending", "journal", text)
     if torn := journal.damaged_lines(place.journal):

@@ -13,7 +13,7 @@ from rlmnb.graph.index import Index
 from rlmnb.store import archive, index_file, journal, notebook, recover, spill
 from rlmnb.store import fold as fold_module
 from rlmnb.store import sessions as listing
-from rlmnb.store.append import write_entry
+from rlmnb.store.append import cells_wait, write_entry
 from rlmnb.store.fold import fold, give_ids
 from rlmnb.store.layout import Place
 from rlmnb.store.objects import Objects
@@ -122,7 +122,7 @@ def _examine_notebook(place: Place) -> Iterator[Ailment]:
     whole = notebook.read_whole(place.notebook)
     newest = journal.last_seq(place.journal)
     appended = notebook.appended_of(whole["metadata"])
-    if newest >= 0 and appended < newest:
+    if newest >= 0 and appended < newest and cells_wait(place, appended):
         count = newest - max(appended, 0)
         yield Ailment(
             place.name,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlmnb.capture.events import read_event
 from rlmnb.capture.history import History
@@ -12,7 +13,9 @@ from rlmnb.capture.progress import Progress
 from rlmnb.capture.redaction import clean
 from rlmnb.capture.transcripts import Reader
 from rlmnb.errors import RlmnbError
+from rlmnb.files import read_bytes
 from rlmnb.ids import check_session_id
+from rlmnb.jsontext import loads
 from rlmnb.recording.events import Recording
 from rlmnb.store.layout import session_place
 
@@ -72,57 +75,106 @@ def _take_in(path: str, done: Imported, tell: Callable[[int, int], None]) -> int
     with Recording.batch(place) as recording:
         recording.progress.keep("imported", True)
         before = recording.count
-        for part, agent in _parts(path):
-            _take_in_part(part, agent, recording, done, tell)
+        part = _Part(recording, done, _agents(path), tell)
+        part.take_in(path, {})
+        for agent in list(part.waiting):
+            part.take_in_agent(agent)
         return recording.count - before
 
 
-def _parts(path: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a transcript and those of its sub-agents."""
-    yield path, {}
+@dataclass
+class _Agent:
+    """A sub-agent that left a transcript of its own, and the call that asked for it."""
+
+    path: str
+    call: str | None
+
+
+def _agents(path: str) -> dict[str, _Agent]:
     directory = os.path.join(path.removesuffix(".jsonl"), "subagents")
-    if os.path.isdir(directory):
-        for name in sorted(os.listdir(directory)):
-            if name.startswith("agent-") and name.endswith(".jsonl"):
-                agent = name.removeprefix("agent-").removesuffix(".jsonl")
-                yield os.path.join(directory, name), {"agent_id": agent}
+    found: dict[str, _Agent] = {}
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+        if name.startswith("agent-") and name.endswith(".jsonl"):
+            file = os.path.join(directory, name)
+            call = _asked_by(file.removesuffix(".jsonl") + ".meta.json")
+            found[name.removeprefix("agent-").removesuffix(".jsonl")] = _Agent(file, call)
+    return found
 
 
-def _take_in_part(
-    path: str,
-    agent: dict[str, str],
-    recording: Recording,
-    done: Imported,
-    tell: Callable[[int, int], None],
-) -> None:
-    history = History(done.session_id, agent)
-    bookmarks = recording.progress.table("imports")
-    size = os.stat(path).st_size
-    last: dict[str, object] = {}
-    with Reader(path, bookmarks.get(path)) as reader:
-        before = reader.offset
-        for number, record in enumerate(reader, 1):
-            last = record
-            for payload in history.events(record):
-                if payload["hook_event_name"] == "UserPromptSubmit":
-                    # The next import goes on at a turn: no call of an earlier one waits here.
-                    bookmarks[path] = reader.bookmark_at(before)
-                    recording.reached_turn()
-                _record(recording, payload)
+def _asked_by(path: str) -> str | None:
+    try:
+        told = loads(read_bytes(path))
+    except (OSError, ValueError, RecursionError, RlmnbError):
+        return None
+    call = told.get("toolUseId") if isinstance(told, dict) else None
+    return call if isinstance(call, str) else None
+
+
+@dataclass
+class _Part:
+    """A session on its way in: its transcript, and those of its sub-agents where they belong."""
+
+    recording: Recording
+    done: Imported
+    waiting: dict[str, _Agent]
+    tell: Callable[[int, int], None]
+
+    def take_in(self, path: str, agent: dict[str, str]) -> None:
+        """Bring one transcript in, from where it was left."""
+        history = History(self.done.session_id, agent)
+        bookmarks = self.recording.progress.table("imports")
+        size = os.stat(path).st_size
+        last: dict[str, object] = {}
+        with Reader(path, bookmarks.get(path)) as reader:
             before = reader.offset
-            if number % _TELL_EVERY == 0:
-                tell(before, size)
-        for payload in history.end(last):
-            _record(recording, payload)
-        if agent:
-            bookmarks[path] = reader.bookmark
-        done.skipped_lines += reader.skipped
-    tell(size, size)
-    recording.take_in_usage(path, subagent=bool(agent))
-    if recording.count:
-        recording.keep_unknown(clean(history.kept), history.unknown)
-    for kind, count in history.unknown.items():
-        done.unknown[kind] = done.unknown.get(kind, 0) + count
+            for number, record in enumerate(reader, 1):
+                last = record
+                for payload in history.events(record):
+                    if payload["hook_event_name"] == "UserPromptSubmit":
+                        # The next import goes on at a turn: no call of an earlier one waits here.
+                        bookmarks[path] = reader.bookmark_at(before)
+                        self.recording.reached_turn()
+                    self._take_in_agent_of(payload)
+                    _record(self.recording, payload)
+                before = reader.offset
+                if history.keeps_much:
+                    self._keep_unknown(history)
+                if number % _TELL_EVERY == 0:
+                    self.tell(before, size)
+            for payload in history.end(last):
+                _record(self.recording, payload)
+            if agent:
+                bookmarks[path] = reader.bookmark
+            self.done.skipped_lines += reader.skipped
+        self.tell(size, size)
+        self.recording.take_in_usage(path, subagent=bool(agent))
+        self._keep_unknown(history)
+        for kind, count in history.unknown.items():
+            self.done.unknown[kind] = self.done.unknown.get(kind, 0) + count
+
+    def _keep_unknown(self, history: History) -> None:
+        # An import that finds nothing new has kept them already.
+        if self.recording.count:
+            records, kinds = history.take_unknown()
+            self.recording.keep_unknown(clean(records), kinds)
+
+    def _take_in_agent_of(self, payload: dict[str, Any]) -> None:
+        """Bring in the agent that a call asked for, before what the call came to."""
+        if payload["hook_event_name"] not in ("PostToolUse", "PostToolUseFailure"):
+            return
+        call, answer = payload["tool_use_id"], payload.get("tool_response")
+        named = answer.get("agentId") if isinstance(answer, dict) else None
+        for agent, told in list(self.waiting.items()):
+            if call == told.call or agent == named:
+                told.call = call
+                self.take_in_agent(agent)
+
+    def take_in_agent(self, agent: str) -> None:
+        """Bring the transcript of one agent in, once."""
+        told = self.waiting.pop(agent, None)
+        if told is not None:
+            parent = {"imported_parent": told.call} if told.call else {}
+            self.take_in(told.path, {"agent_id": agent, **parent})
 
 
 def _record(recording: Recording, payload: dict[str, object]) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmnb.errors import LockTimeoutError, NotebookError, StorageError
+from rlmnb.format.migrations import migrate
+from rlmnb.format.version import SCHEMA
 from rlmnb.graph.changes import Finding, arrivals, changes_between
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.index import Index, extend, link
@@ -77,6 +79,8 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
     if grown is None:
         return _read_anew(place, old, folded, keep=keep)
     index, findings = grown
+    if (tail := notebook.tail_of(data)) is not None:
+        _refuse_newer(tail.metadata, place)
     if keep:
         index_file.save(place, index)
     return Reading(index, tuple(findings), folded)
@@ -85,9 +89,18 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
 def _read_anew(place: Place, old: Index | None, folded: Folded | None, *, keep: bool) -> Reading:
     """Parse the notebook whole."""
     index, whole = _rebuilt(place, old)
+    _refuse_newer(whole["metadata"], place)
     if keep:
         index_file.save(place, index)
     return Reading(index, tuple(changes_between(old, index)), folded, whole)
+
+
+def _refuse_newer(metadata: dict[str, Any], place: Place) -> None:
+    """Refuse what a newer version wrote; what a hand has broken can still be read around."""
+    state = metadata.get("rlmnb")
+    found = state.get("schema_version") if isinstance(state, dict) else None
+    if isinstance(state, dict) and isinstance(found, int) and found > SCHEMA:
+        migrate(state, place.notebook)
 
 
 def _read(place: Place) -> tuple[bytes, os.stat_result]:

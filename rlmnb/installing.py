@@ -26,6 +26,7 @@ EVENTS: dict[str, int] = {
     "SubagentStart": 5,
     "SubagentStop": 10,
     "Stop": 10,
+    "StopFailure": 10,
     "PreCompact": 10,
     "PostCompact": 5,
     "CwdChanged": 5,

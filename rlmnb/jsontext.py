@@ -46,6 +46,8 @@ def loads(text: "str | bytes | bytearray | memoryview") -> "Any":
     """Parse one JSON document; ValueError if it is not one, RecursionError if it is too deep."""
     if not isinstance(text, str):
         text = str(text, "utf-8")
+    # Some programs begin what they write with a mark of its encoding.
+    text = text.removeprefix("\ufeff")
     if _scan is None:
         import json
 

@@ -1,9 +1,11 @@
 """From a tool call to a cell: code that makes the call again, what it answered, what it touched."""
 
 import os
+import time
 
 from rlmnb import digest
-from rlmnb.capture.results import shown
+from rlmnb.capture.results import blocks_of, shown
+from rlmnb.capture.toolnames import HELPERS, READING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ _PATHS = {
     "MultiEdit": ("file_path", True),
     "NotebookEdit": ("notebook_path", True),
 }
+_SHELLS = ("Bash", "PowerShell")
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MOST_FILES = 50
 _LONGEST_PATH = 1024
 _STRIPPED = "'\"`()[]{},;:<>=|&"
@@ -39,7 +43,8 @@ def source_of_call(tool: str, args: "Mapping[str, Any]", keep: "Keep") -> str:
             odd.append(f"{key!r}: {written}")
     if odd:
         parts.append("**{" + ", ".join(odd) + "}")
-    if tool.isidentifier() and not _is_keyword(tool) and not tool.startswith("_"):
+    plain = tool.isidentifier() and not _is_keyword(tool) and tool not in HELPERS
+    if plain and not tool.startswith("_"):
         return f"tools.{tool}({', '.join(parts)})"
     return f"tools.call({tool!r}{''.join(', ' + part for part in parts)})"
 
@@ -58,6 +63,8 @@ def _literal(value: "Any", keep: "Keep") -> str:
         return "{" + ", ".join(inner) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_literal(item, keep) for item in value) + "]"
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return f"float({str(value)!r})"
     return repr(value)
 
 
@@ -74,47 +81,112 @@ def brief(args: "Any", keep: "Keep") -> "Any":
 
 def outputs_of(tool: str, response: "Any") -> "list[dict[str, Any]]":
     """Return what a tool answered the way the notebook shows it."""
-    data: dict[str, Any] = {}
-    if (image := _image(response)) is not None:
-        data.update(image)
+    first, *more = _images(response) or [{}]
     if text := shown(tool, response) if response is not None else "":
-        data["text/plain"] = text
-    if not data:
+        first = {**first, "text/plain": text}
+    if not first:
         return []
+    result = {"output_type": "execute_result", "execution_count": None}
     return [
-        {"output_type": "execute_result", "execution_count": None, "data": data, "metadata": {}}
+        {**result, "data": first, "metadata": {}},
+        *({"output_type": "display_data", "data": data, "metadata": {}} for data in more),
     ]
 
 
-def _image(response: "Any") -> "dict[str, str] | None":
-    """Return a picture in an answer: Read gives one as a file, others as a block of content."""
-    if not isinstance(response, dict):
-        return None
-    file = response.get("file")
-    if response.get("type") == "image" and isinstance(file, dict):
-        kind, data = file.get("type"), file.get("base64")
-    elif response.get("isImage") is True:
-        kind, data = "image/png", response.get("stdout")
-        if isinstance(data, str) and data.startswith("data:"):
-            head, _, data = data.partition(",")
-            kind = head[5:].partition(";")[0]
-    else:
-        return None
-    good = isinstance(kind, str) and kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
-    return {kind: data} if good and isinstance(data, str) else None  # type: ignore[dict-item]
+def _images(response: "Any") -> "list[dict[str, Any]]":
+    """Return the pictures in an answer: Read gives one as a file, others as blocks of content."""
+    found: list[tuple[Any, Any]] = []
+    for block in blocks_of(response):
+        if isinstance(block, dict) and block.get("type") == "image":
+            source = block.get("source")
+            if isinstance(source, dict):
+                found.append((source.get("media_type"), source.get("data")))
+            else:
+                found.append((block.get("mimeType"), block.get("data")))
+    if isinstance(response, dict):
+        file = response.get("file")
+        if response.get("type") == "image" and isinstance(file, dict):
+            found.append((file.get("type"), file.get("base64")))
+        elif response.get("isImage") is True:
+            kind, data = "image/png", response.get("stdout")
+            if isinstance(data, str) and data.startswith("data:"):
+                head, _, data = data.partition(",")
+                kind = head[5:].partition(";")[0]
+            found.append((kind, data))
+    return [
+        {kind: data}
+        for kind, data in found
+        if isinstance(kind, str) and kind in _PICTURES and isinstance(data, str)
+    ]
 
 
-def paths_of(tool: str, args: "Mapping[str, Any]", cwd: str) -> "tuple[list[str], list[str]]":
-    """Return the files that a call names: those it reads, and those it writes."""
+def paths_of(
+    tool: str, args: "Mapping[str, Any]", cwd: str, response: "Any" = None
+) -> "tuple[list[str], list[str]]":
+    """Return the files that a call names: those it reads, and those it writes.
+
+    Of a tool that nobody knows, only that it names files that are there.
+    """
     if tool in _PATHS:
         key, writes = _PATHS[tool]
         path = _path(args.get(key), cwd)
         found = [path] if path else []
         return ([], found) if writes else (found, [])
-    if tool in ("Bash", "PowerShell"):
+    if tool in _SHELLS:
         command = args.get("command")
         return (_named_in(command, cwd) if isinstance(command, str) else []), []
-    return [], []
+    if tool == "ApplyPatch":
+        patch = args.get("command", args.get("input"))
+        return [], _patched_in(patch, cwd) if isinstance(patch, str) else []
+    if tool == "Grep":
+        return _there([args.get("path"), *_found_in(response)], cwd), []
+    if tool in READING:
+        return [], []
+    words = [each for value in args.values() for each in (value if _is_list(value) else [value])]
+    return _there(words, cwd), []
+
+
+def tells_what_it_writes(tool: str) -> bool:
+    """Tell whether it is known of a tool which files it reads and which it writes."""
+    return tool in _PATHS or tool in READING or tool == "ApplyPatch"
+
+
+def _is_list(value: "Any") -> bool:
+    return isinstance(value, list)
+
+
+def _there(names: "list[Any]", cwd: str) -> "list[str]":
+    """Return those of the values that name a file that is there."""
+    found: list[str] = []
+    for name in names:
+        path = _path(name, cwd) if isinstance(name, str) and "\n" not in name else None
+        if path and path not in found and os.path.isfile(path):
+            found.append(path)
+        if len(found) >= _MOST_FILES:
+            break
+    return found
+
+
+def _found_in(response: "Any") -> "list[str]":
+    """Return what may be the files in the answer of a search: listed, or before each line."""
+    if not isinstance(response, dict):
+        return []
+    names = response.get("filenames")
+    content = response.get("content")
+    lines = content[:LONGEST_ARGUMENT].splitlines() if isinstance(content, str) else []
+    before = dict.fromkeys(line.partition(":")[0] for line in lines)
+    return [*(names if isinstance(names, list) else ()), *before]
+
+
+def _patched_in(patch: str, cwd: str) -> "list[str]":
+    """Return the files that a patch of Codex says it adds, changes, moves and removes."""
+    found = []
+    for line in patch.splitlines():
+        for start in ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "):
+            path = _path(line[len(start) :].strip(), cwd) if line.startswith(start) else None
+            if path and path not in found:
+                found.append(path)
+    return found[:_MOST_FILES]
 
 
 def is_path(value: "Any") -> bool:
@@ -136,21 +208,30 @@ def _path(value: "Any", cwd: str) -> "str | None":
 
 def _named_in(command: str, cwd: str) -> "list[str]":
     """Return the files that words of a command name and that are there."""
-    found = []
-    for word in dict.fromkeys(command[:LONGEST_ARGUMENT].split()):
-        for part in {word.strip(_STRIPPED), word.rpartition("=")[2].strip(_STRIPPED)}:
-            path = _path(part, cwd) if part and not part.startswith("-") else None
-            if path and path not in found and os.path.isfile(path):
-                found.append(path)
+    command = command[:LONGEST_ARGUMENT]
+    words = command.split()
+    for quote in ("'", '"'):  # a name in quotes can have spaces in it
+        words += [part for part in command.split(quote)[1::2] if " " in part]
+    found: list[str] = []
+    for word in dict.fromkeys(words):
+        parts = (word.strip(_STRIPPED), word.rpartition("=")[2].strip(_STRIPPED))
+        named = _there([part for part in parts if part and not part.startswith("-")], cwd)
+        found += [path for path in named if path not in found]
         if len(found) >= _MOST_FILES:
             break
     return found
 
 
-def versions_of(paths: "list[str]") -> "dict[str, Any]":
-    """Describe files as they are now; one that is too large to be read in a hook is left out."""
-    found = {}
+def versions_of(paths: "list[str]", deadline: float = float("inf")) -> "dict[str, Any]":
+    """Describe files as they are now.
+
+    One that is too large to be read in a hook is left out, and so are those whose turn does not
+    come in time.
+    """
+    found: dict[str, Any] = {}
     for path in paths:
+        if found and time.perf_counter() > deadline:
+            break
         try:
             if os.stat(path).st_size > LARGEST_FILE:
                 continue
@@ -158,6 +239,23 @@ def versions_of(paths: "list[str]") -> "dict[str, Any]":
             pass  # missing is a version too
         found[path] = digest.of_file(path)
     return found
+
+
+def sorted_out(
+    before: "Mapping[str, Any]", now: "Mapping[str, Any]"
+) -> "tuple[dict[str, Any], dict[str, Any]]":
+    """Return the files that a call found as they are, and those it wrote: they were not so before.
+
+    `before` has the hash of each file that the call named when it began, None where nobody looked.
+    """
+    read, written = {}, {}
+    for path, version in now.items():
+        old = before.get(path, digest.MISSING)
+        if old is None or version["hash"] == old:
+            read[path] = version
+        else:
+            written[path] = version
+    return read, written
 
 
 def versions_told(

@@ -62,6 +62,9 @@ def kind_of_name(name: str) -> "str | None":
     for ending, kind in _NAMES:
         if bare.endswith(ending):
             return kind
+    # The end of longer words too: only as a word of its own.
+    if name.endswith(("_pass", "-pass", "_PASS", "Pass")) or name.lower() == "pass":
+        return "password"
     return None
 
 
@@ -91,7 +94,9 @@ def is_credible(value: str, *, bare: bool = False) -> bool:
         return False
     if not value.rstrip(_DIGITS).strip(_WORD) or len(set(value)) < 6 or len(value.split()) > 1:
         return False
-    if _is_address(value) or not _CODE.isdisjoint(value) or (bare and _names_itself(value)):
+    if _is_address(value) or not _CODE.isdisjoint(value):
+        return False
+    if bare and (_names_itself(value) or _is_attribute(value)):
         return False
     classes = value.translate(_CLASSES)
     digits, letters = classes.count("d"), classes.count("l") + classes.count("u")
@@ -106,6 +111,12 @@ def is_credible(value: str, *, bare: bool = False) -> bool:
 def _names_itself(value: str) -> bool:
     folded = value.lower().replace("_", "")
     return any(ending in folded for ending, _ in _NAMES)
+
+
+def _is_attribute(value: str) -> bool:
+    """Tell whether a value is the name of something in something else, as in code."""
+    *places, name = value.split(".")
+    return len(name) > 3 and name.isalpha() and bool(places) and all(map(str.isidentifier, places))
 
 
 def _is_address(value: str) -> bool:

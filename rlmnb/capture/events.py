@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Agent:
     """How one agent names things."""
 
-    __slots__ = ("args", "events", "fields", "name", "tools")
+    __slots__ = ("answer", "args", "events", "fields", "name", "tools")
 
     def __init__(
         self,
@@ -26,6 +26,7 @@ class Agent:
         fields: "Names | None" = None,
         tools: "Names | None" = None,
         args: "Mapping[str, Names] | None" = None,
+        answer: str = "",
     ) -> None:
         self.name = name
         self.events = events or {}
@@ -33,6 +34,8 @@ class Agent:
         self.tools = tools or {}
         # By our name of the tool: its names of the arguments.
         self.args = args or {}
+        # Where the text of an answer stands, beside what its agent makes of it; and `error`.
+        self.answer = answer
 
 
 AGENTS = {
@@ -63,11 +66,18 @@ AGENTS = {
             "run_shell_command": "Bash",
             "glob": "Glob",
             "search_file_content": "Grep",
+            "grep_search": "Grep",
             "list_directory": "LS",
             "web_fetch": "WebFetch",
             "google_web_search": "WebSearch",
         },
-        args={"Read": {"absolute_path": "file_path"}, "LS": {"dir_path": "path"}},
+        args={
+            "Read": {"absolute_path": "file_path"},
+            "LS": {"dir_path": "path"},
+            "Glob": {"dir_path": "path"},
+            "Grep": {"dir_path": "path", "include": "glob"},
+        },
+        answer="llmContent",
     ),
 }
 
@@ -98,6 +108,33 @@ class Event:
         good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
         return value if good and value == value else None
 
+    def others(self) -> "dict[str, Any]":
+        """Return the fields that nobody knows, and those that are not what they should be."""
+        return {
+            key: value
+            for key, value in self.payload.items()
+            if key not in _OTHERS and not (key in _TEXTS and (value is None or type(value) is str))
+        }
+
+
+# What is known of: the rest is kept as it was told.
+_TEXTS = frozenset(
+    {
+        "session_id", "transcript_path", "cwd", "hook_event_name", "prompt_id", "permission_mode",
+        "agent_id", "agent_type", "tool_name", "tool_use_id", "error", "prompt", "model",
+        "last_assistant_message", "agent_transcript_path", "source", "reason", "trigger",
+        "custom_instructions", "compact_summary", "new_cwd", "old_cwd", "file_path", "event",
+        "session_title", "parent_session_id", "imported_at", "imported_parent",
+        "imported_rationale",
+    }
+)  # fmt: skip
+_OTHERS = frozenset(
+    {
+        "effort", "tool_input", "tool_response", "duration_ms", "is_interrupt", "tool_calls",
+        "stop_hook_active", "background_tasks", "session_crons",
+    }
+)  # fmt: skip
+
 
 def read_event(payload: "Any", agent: str = "claude") -> "Event | None":
     """Return the event that a payload tells of, None if it tells of none."""
@@ -111,8 +148,35 @@ def read_event(payload: "Any", agent: str = "claude") -> "Event | None":
     tool = plain.get("tool_name")
     if isinstance(tool, str):
         plain["tool_name"] = tool = table.tools.get(tool, tool)
-        names = table.args.get(tool)
-        given = plain.get("tool_input")
-        if names and isinstance(given, dict):
-            plain["tool_input"] = {names.get(key, key): value for key, value in given.items()}
-    return Event(table.events.get(name, name), plain, table.name)
+        plain["tool_input"] = _arguments(tool, plain.get("tool_input"), table)
+    name = table.events.get(name, name)
+    answer = plain.get("tool_response")
+    if table.answer and isinstance(answer, dict):
+        if name == "PostToolUse" and (error := answer.get("error")):
+            name = "PostToolUseFailure"
+            said = error.get("message") if isinstance(error, dict) else error
+            plain["error"] = said if isinstance(said, str) else str(error)
+        elif isinstance(answer.get(table.answer), str):
+            plain["tool_response"] = answer[table.answer]
+    return Event(name, plain, table.name)
+
+
+def _arguments(tool: str, given: "Any", table: Agent) -> "dict[str, Any]":
+    """Return what a tool was given under our names; what has no name is its `input`."""
+    if not isinstance(given, dict):
+        return {} if given is None else {"input": given}
+    names = table.args.get(tool, {})
+    named: dict[str, Any] = {names.get(key, key): value for key, value in given.items()}
+    words = named.get("command")
+    if tool == "Bash" and isinstance(words, list) and words:
+        named["command"] = _as_command([str(word) for word in words])
+    return named
+
+
+def _as_command(words: "list[str]") -> str:
+    """Return a list of words as the command that a shell takes."""
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    from shlex import join
+
+    return join(words)

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _KNOWN = ("user", "assistant")
+_AGENTS = ("Agent", "Task")
 _LONGEST_WAIT = 1000
-_MOST_KEPT = 256 * 1024
+_MOST_KEPT = 4 * 1024 * 1024
 # What was said before a call, as far as it is kept with it.
 LONGEST_REASON = 1000
 
@@ -23,9 +24,12 @@ class History:
         self._agent = agent or {}
         self._calls: dict[str, tuple[str, Any, str]] = {}
         self._said = ""
+        # The last call of a sub-agent.
+        self._asked = ""
         self.unknown: dict[str, int] = {}
-        # What records of unknown kinds say, the first of them: their client removes it some day.
-        self.kept: list[dict[str, Any]] = []
+        # What records of unknown kinds say, and of which kinds: their client removes it some day.
+        self._kept: list[dict[str, Any]] = []
+        self._kinds: dict[str, int] = {}
         self._kept_bytes = 0
 
     def events(self, record: "dict[str, Any]") -> "Iterator[dict[str, Any]]":
@@ -35,11 +39,11 @@ class History:
         if kind not in _KNOWN or not isinstance(message, dict):
             if isinstance(kind, str):
                 self.unknown[kind] = self.unknown.get(kind, 0) + 1
-                self._keep(record)
+                self._keep(kind, record)
             return
         content = message.get("content")
         if kind == "assistant":
-            self._assistant(content)
+            yield from self._assistant(record, content)
         elif isinstance(content, str):
             yield from self._prompt(record, content)
         elif isinstance(content, list):
@@ -47,35 +51,69 @@ class History:
 
     def end(self, record: "dict[str, Any]") -> "Iterator[dict[str, Any]]":
         """Yield what is left at the end: the last thing that was said."""
-        if self._said and not self._agent:
-            yield self._event(record, "Stop", last_assistant_message=self._said)
+        if self._said:
+            name = "SubagentStop" if self._agent else "Stop"
+            yield self._event({**record, "isSidechain": False}, name, **self._last_words())
         self._said = ""
+
+    def _last_words(self) -> "dict[str, str]":
+        return {"last_assistant_message": self._said}
 
     def _event(self, record: "dict[str, Any]", name: str, **fields: "Any") -> "dict[str, Any]":
         told = {"hook_event_name": name, "session_id": self._session_id, **self._agent}
+        if self._is_aside(record) and self._asked:
+            told |= {"agent_id": str(record.get("agentId") or self._asked)}
+            told["imported_parent"] = self._asked
         for ours, theirs in (("cwd", "cwd"), ("imported_at", "timestamp")):
             if isinstance(record.get(theirs), str):
                 told[ours] = record[theirs]
         return {**told, **fields}
 
-    def _keep(self, record: "dict[str, Any]") -> None:
-        self._kept_bytes += len(compact(record)) if self._kept_bytes < _MOST_KEPT else 0
-        if self._kept_bytes < _MOST_KEPT:
-            self.kept.append(record)
+    def _is_aside(self, record: "dict[str, Any]") -> bool:
+        """Tell whether a record of the session's own transcript is a sub-agent's, as they were."""
+        return not self._agent and record.get("isSidechain") is True
 
-    def _assistant(self, content: "Any") -> None:
+    @property
+    def keeps_much(self) -> bool:
+        """Whether it is time to put away what nobody knows: it must not fill the memory."""
+        return self._kept_bytes >= _MOST_KEPT
+
+    def take_unknown(self) -> "tuple[list[dict[str, Any]], dict[str, int]]":
+        """Return the records of unknown kinds since it was last asked, and how many of each."""
+        taken = self._kept, self._kinds
+        self._kept, self._kinds, self._kept_bytes = [], {}, 0
+        return taken
+
+    def _keep(self, kind: str, record: "dict[str, Any]") -> None:
+        if not self.keeps_much:
+            self._kept.append(record)
+            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            self._kept_bytes += len(compact(record))
+
+    def _assistant(self, record: "dict[str, Any]", content: "Any") -> "Iterator[dict[str, Any]]":
+        aside = self._is_aside(record)
+        said = "" if aside else self._said
         for block in content if isinstance(content, list) else ():
             if not isinstance(block, dict):
                 continue
             if block.get("type") == "text" and isinstance(block.get("text"), str):
-                self._said = block["text"]
+                said = block["text"]
             elif block.get("type") == "tool_use" and isinstance(block.get("id"), str):
-                self._calls[block["id"]] = (str(block.get("name")), block.get("input"), self._said)
+                name, tool = block["id"], str(block.get("name"))
+                self._calls[name] = (tool, block.get("input"), said)
                 while len(self._calls) > _LONGEST_WAIT:
                     del self._calls[next(iter(self._calls))]
+                if tool in _AGENTS and not aside:
+                    # Its cell stands above those of the agent, which come before its result.
+                    self._asked = name
+                    call = {"tool_name": tool, "tool_input": block.get("input")}
+                    yield self._event(record, "PreToolUse", **call, tool_use_id=name)
+        if not aside:
+            self._said = said
 
     def _prompt(self, record: "dict[str, Any]", text: str) -> "Iterator[dict[str, Any]]":
-        if record.get("isMeta") or record.get("isCompactSummary") or self._agent:
+        aside = self._agent or self._is_aside(record)
+        if record.get("isMeta") or record.get("isCompactSummary") or aside:
             if record.get("isCompactSummary"):
                 yield self._event(record, "PostCompact", compact_summary=text)
             return
@@ -113,8 +151,27 @@ class History:
             error = error.removeprefix("Error: ")
             yield self._event(record, "PostToolUseFailure", **call, error=error)
             return
-        answer = whole if isinstance(whole, dict | list) else _text(block.get("content"))
+        content = block.get("content")
+        answer = whole if isinstance(whole, dict | list) else content
+        if answer is content and not _has_more_than_text(content):
+            answer = _text(content)
+            if tool == "Read":
+                answer = _unnumbered(answer)
         yield self._event(record, "PostToolUse", **call, tool_response=answer)
+
+
+def _unnumbered(text: str) -> str:
+    """Return the lines of a file as they are: for the model each has its number before it."""
+    lines = text.split("\n")
+    parts = [line.lstrip(" ").replace("→", "\t", 1).partition("\t") for line in lines]
+    if not all(number.isdigit() and tab for number, tab, _ in parts):
+        return text
+    return "\n".join(line for _, _, line in parts)
+
+
+def _has_more_than_text(content: "Any") -> bool:
+    blocks = content if isinstance(content, list) else []
+    return any(isinstance(block, dict) and block.get("type") != "text" for block in blocks)
 
 
 def _text(content: "Any") -> str:

@@ -10,6 +10,8 @@ def shown(operation: str, response: "Any") -> str:
     """Return a tool's answer as a person would want to read it."""
     if isinstance(response, str):
         return response
+    if (text := _said(response)) is not None:
+        return text
     if not isinstance(response, dict):
         return _as_json(response)
     teller = _TELLERS.get(operation)
@@ -17,6 +19,27 @@ def shown(operation: str, response: "Any") -> str:
     if told is None:
         told = _as_json(dict(response))
     return told
+
+
+def blocks_of(response: "Any") -> "list[Any]":
+    """Return the blocks of content of an answer: it is a list of them, or it holds one."""
+    found = response.get("content") if isinstance(response, dict) else response
+    return found if isinstance(found, list) else []
+
+
+def _said(response: "Any") -> "str | None":
+    """Return an answer that is nothing but texts and pictures as those texts, else None."""
+    blocks = blocks_of(response)
+    if not blocks or (isinstance(response, dict) and not response.keys() <= {"content", "isError"}):
+        return None
+    texts = []
+    for block in blocks:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text" and isinstance(block.get("text"), str):
+            texts.append(block["text"])
+        elif kind != "image" or not isinstance(block.get("data", block.get("source")), (str, dict)):
+            return None
+    return "\n".join(texts)
 
 
 def _as_json(value: "Any") -> str:
@@ -43,8 +66,13 @@ def _read(response: "Mapping[str, Any]") -> "str | None":
 
 
 def _bash(response: "Mapping[str, Any]") -> "str | None":
+    if not isinstance(response.get("stdout"), str):
+        return None
     parts = [_text(response.get(key)) for key in ("stdout", "stderr")]
-    return "\n".join(part for part in parts if part)
+    # A command that said nothing may have been explained, or be running still.
+    return "\n".join(part for part in parts if part) or "\n".join(
+        f"{key}: {value}" for key, value in response.items() if value and isinstance(value, str)
+    )
 
 
 def _names(response: "Mapping[str, Any]") -> "str | None":
@@ -84,12 +112,15 @@ def _notebook(response: "Mapping[str, Any]") -> "str | None":
     if error := response.get("error"):
         return str(error)
     mode, cell = response.get("edit_mode"), response.get("cell_id")
+    if not isinstance(mode, str):
+        return None
     return f"{response.get('notebook_path')}: {mode} {cell}\n{_text(response.get('new_source'))}"
 
 
 _TELLERS = {
     "Read": _read,
     "Bash": _bash,
+    "PowerShell": _bash,
     "Glob": _names,
     "Grep": _grep,
     "Write": _patched,

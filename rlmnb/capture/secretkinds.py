@@ -121,6 +121,15 @@ def _filled_in(_: str, match: "re.Match[str]") -> bool:
     return not is_placeholder(match[1])
 
 
+def _after_login(text: str, match: "re.Match[str]") -> bool:
+    before = text[max(0, match.start() - 12) : match.start()].rstrip()
+    return before.endswith(("docker", "podman", "az", "registry")) and _filled_in(text, match)
+
+
+def _pass(_: str, match: "re.Match[str]") -> bool:
+    return is_credible(match[match.lastindex or 0], bare=match.lastindex == 2)
+
+
 def _option(_: str, match: "re.Match[str]") -> "str | None":
     if is_credible(match[2], bare=True):
         return kind_of_name(match[1])
@@ -150,6 +159,9 @@ _KEY_BODY = (
     rf"(?:{_BETWEEN}{{1,60}}+=?[A-Za-z0-9+/]{{1,15}}+={{0,2}})?"
     rf"(?:{_BETWEEN}{{0,60}}+-----END [A-Z0-9 ]{{0,40}}-----)?"
 )
+# Options of a command before the one that matters, each with its value if it has one; and a value.
+_OPTIONS = r"(?:\s{1,4}+-{1,2}[\w-]{1,30}+(?:(?:=|\s{1,2})[^\s-]\S{0,100}+)?+){0,8}?"
+_WORD_GIVEN = r"[\"']?([^\s\"'\\$;&|<>-][^\s\"'\\;&|<>]{3,300}+)"
 _ASSIGNMENT = (
     r"(?P<name>(?:password|passwd|passphrase|pwd|secret|token|credentials?|"
     r"(?:api|access|private|signing|encryption|master|auth)[_-]?key)"
@@ -178,7 +190,7 @@ KINDS = (
     Kind(
         "aws-access-key",
         "AKIA ASIA ABIA ACCA",
-        rf"{_FAR_EDGE}(A(?:KI|SI|BI|CC)A[A-Z2-7]{{16}})(?![A-Za-z0-9_+/=-])",
+        rf"{_EDGE}(A(?:KI|SI|BI|CC)A[A-Z2-7]{{16}})(?![A-Za-z0-9_])",
     ),
     Kind(
         "aws-secret-key",
@@ -195,9 +207,9 @@ KINDS = (
         near="=:",
         check=_random,
     ),
-    _token("google-api-key", "AIza", rf"{_WORD}{{35}}(?!{_WORD})"),
-    _token("google-oauth", "GOCSPX-", rf"{_WORD}{{28}}"),
-    _token("google-oauth", "ya29.", rf"{_WORD}{{20,}}+"),
+    _token("google-api-key", "AIza", rf"{_WORD}{{35}}(?!{_WORD})", edge=_EDGE),
+    _token("google-oauth", "GOCSPX-", rf"{_WORD}{{28}}", edge=_EDGE),
+    _token("google-oauth", "ya29.", rf"{_WORD}{{20,}}+", edge=_EDGE),
     Kind("google-oauth", "1//0", rf"{_FAR_EDGE}(1//0{_WORD}{{40,}}+)"),
     Kind("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{86}==)"),
     Kind("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{42,44}={0,2})"),
@@ -205,7 +217,7 @@ KINDS = (
     Kind(
         "azure-client-secret",
         "Q~",
-        r"(?<![A-Za-z0-9_~.-])([A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}+)",
+        rf"(?:(?<![A-Za-z0-9_~.-]){_ESCAPED})([A-Za-z0-9_~.-]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}+)",
         offset=-4,
     ),
     _token("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{_LETTERS}{{36,}}+"),
@@ -214,6 +226,7 @@ KINDS = (
         "gitlab-token",
         "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glimt- glagent- gloas-",
         rf"{_WORD}{{20,}}+(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{9}})?",
+        edge=_EDGE,
     ),
     _token(
         "slack-token",
@@ -228,8 +241,10 @@ KINDS = (
     ),
     _token("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", rf"{_LETTERS}{{16,}}+"),
     _token("stripe-key", "whsec_", r"[A-Za-z0-9+/=]{32,}+"),
-    _token("anthropic-key", "sk-ant-", rf"{_WORD}{{24,}}+"),
-    _token("openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", rf"{_WORD}{{24,}}+"),
+    _token("anthropic-key", "sk-ant-", rf"{_WORD}{{24,}}+", edge=_EDGE),
+    _token(
+        "openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", rf"{_WORD}{{24,}}+", edge=_EDGE
+    ),
     _token("openrouter-key", "sk-or-v1-", r"[0-9a-f]{64}"),
     Kind(
         "openai-key",
@@ -238,11 +253,11 @@ KINDS = (
     ),
     _token("huggingface-token", "hf_ api_org_", rf"{_LETTERS}{{34,}}+(?![A-Za-z0-9_])"),
     _token("npm-token", "npm_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
-    _token("pypi-token", "pypi-AgE", rf"{_WORD}{{50,}}+"),
+    _token("pypi-token", "pypi-AgE", rf"{_WORD}{{50,}}+", edge=_EDGE),
     _token("rubygems-key", "rubygems_", r"[0-9a-f]{48}"),
     _token("crates-token", "cio", rf"{_LETTERS}{{32}}(?![A-Za-z0-9_])", edge=_FAR_EDGE),
-    _token("docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}+"),
-    Kind("sendgrid-key", "SG.", rf"{_FAR_EDGE}(SG\.{_WORD}{{22}}\.{_WORD}{{43}})"),
+    _token("docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}+", edge=_EDGE),
+    Kind("sendgrid-key", "SG.", rf"{_EDGE}(SG\.{_WORD}{{22}}\.{_WORD}{{43}})"),
     _token("twilio-key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9_])", edge=_FAR_EDGE),
     Kind(
         "twilio-token",
@@ -274,7 +289,7 @@ KINDS = (
     _token("grafana-token", "glsa_ glc_", r"[A-Za-z0-9_+/=]{32,}+"),
     _token("linear-key", "lin_api_ lin_oauth_", rf"{_LETTERS}{{32,}}+"),
     _token("notion-token", "ntn_ secret_", rf"{_LETTERS}{{43,50}}+(?![A-Za-z0-9_])"),
-    _token("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}+"),
+    _token("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}+", edge=_EDGE),
     Kind("terraform-token", ".atlasv1.", rf"(?<={_LETTERS}{{14}})(\.atlasv1\.{_WORD}{{60,}}+)"),
     _token("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa.", r"[A-Za-z0-9._-]{40,}+"),
     _token("planetscale-token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[A-Za-z0-9_.-]{32,}+"),
@@ -287,13 +302,45 @@ KINDS = (
     _token("postman-key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
     _token("atlassian-token", "ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{28,}+", edge=_FAR_EDGE),
     _token("sentry-token", "sntrys_ sntryu_", r"[A-Za-z0-9_+/=-]{40,}+"),
-    _token("figma-token", "figd_", rf"{_WORD}{{38,}}+"),
+    _token("figma-token", "figd_", rf"{_WORD}{{38,}}+", edge=_EDGE),
     _token("alibaba-key", "LTAI", rf"{_LETTERS}{{20}}(?![A-Za-z0-9_+/=-])", edge=_FAR_EDGE),
     _token("fly-token", "fm1r_ fm2_ fo1_", r"[A-Za-z0-9_+/=,-]{40,}+"),
+    _token("airtable-token", "pat", rf"{_LETTERS}{{14}}\.[0-9a-f]{{64}}(?![A-Za-z0-9])"),
+    _token("brevo-key", "xkeysib-", rf"[0-9a-f]{{64}}-{_LETTERS}{{16}}"),
+    _token("buildkite-token", "bkua_", r"[0-9a-f]{40}"),
+    _token("circleci-token", "CCIPAT_ CCIPRJ_", rf"{_LETTERS}{{22}}_[0-9a-f]{{40}}"),
+    _token("clojars-token", "CLOJARS_", r"[0-9a-z]{60}"),
+    _token("cloudflare-key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}"),
+    _token("dynatrace-token", "dt0c01. dt0s16.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    _token("easypost-key", "EZAK EZTK", rf"{_LETTERS}{{54}}(?![A-Za-z0-9_])"),
+    _token("elevenlabs-key", "sk_", r"[0-9a-f]{48}(?![A-Za-z0-9_])"),
+    _token("hubspot-token", "pat-na1- pat-na2- pat-eu1-", rf"{_UUID}", edge=_DASHED_EDGE),
+    _token("langfuse-key", "sk-lf-", rf"{_UUID}", edge=_DASHED_EDGE),
+    _token("langsmith-key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f]{32}_[0-9a-f]{10}"),
+    _token("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}+\.{_WORD}{{20,24}}+", edge=_EDGE),
+    _token("neon-key", "napi_", r"[a-z0-9]{64}"),
+    _token("netlify-token", "nfp_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
+    _token("onepassword-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{200,}+={0,2}"),
+    _token("pinecone-key", "pcsk_", rf"{_LETTERS}{{5,8}}_{_LETTERS}{{50,}}+"),
+    _token(
+        "plaid-token",
+        "access-production- access-sandbox- access-development-",
+        rf"{_UUID}",
+        edge=_DASHED_EDGE,
+    ),
+    _token("prefect-key", "pnu_ pnb_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
+    _token("pulumi-token", "pul-", r"[0-9a-f]{40}(?![A-Za-z0-9])", edge=_DASHED_EDGE),
+    _token("readme-key", "rdme_", r"[0-9a-z]{70}"),
+    _token("scalingo-token", "tk-us-", rf"{_WORD}{{48}}(?!{_WORD})"),
+    _token("sonar-token", "sqp_ squ_ sqa_", r"[0-9a-f]{40}(?![A-Za-z0-9_])"),
+    _token("tailscale-key", "tskey-", rf"[a-z]{{3,8}}-{_LETTERS}{{10,}}+-{_LETTERS}{{20,}}+"),
+    _token("tavily-key", "tvly-", rf"(?:dev-|prod-)?{_LETTERS}{{32}}(?![A-Za-z0-9_])"),
+    _token("typeform-token", "tfp_", rf"{_WORD}{{40,}}+"),
+    _token("vercel-token", "vercel_blob_rw_", r"[A-Za-z0-9_]{40,}+"),
     Kind(
         "jwt",
         "eyJ",
-        rf"(?:(?<![A-Za-z0-9_-])|(?<=(?:sk|pk)\.){_ESCAPED})"
+        rf"(?:(?<![A-Za-z0-9_])|(?<=(?:sk|pk)\.){_ESCAPED})"
         rf"(eyJ{_WORD}{{8,8192}}+\.(?:eyJ{_WORD}{{8,}}+(?:\.{_WORD}*+){{0,3}}"
         rf"|{_WORD}*+\.{_WORD}{{6,}}+(?:\.{_WORD}*+){{0,2}}))",
     ),
@@ -333,6 +380,13 @@ KINDS = (
         check=_basic,
     ),
     Kind(
+        "authorization",
+        "_auth",
+        r"_auth\s{0,2}=\s{0,2}\\*\"?([A-Za-z0-9+/]{8,4096}+={0,2})",
+        near="=",
+        check=_basic,
+    ),
+    Kind(
         "session",
         "sessionid= session= sid= sessid= session_id= session-id= session-token= auth="
         " jwt= _session=",
@@ -349,6 +403,38 @@ KINDS = (
     ),
     Kind(
         "password",
+        "sshpass redis-cli",
+        rf"(?:sshpass{_OPTIONS}\s{{1,4}}-p\s{{0,2}}|redis-cli{_OPTIONS}\s{{1,4}}-a\s{{1,2}})"
+        rf"{_WORD_GIVEN}",
+        near="-",
+        check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "mysql",
+        # An option that begins with two dashes is a long one, and told by its name.
+        rf"mysql(?:dump|admin|import|check|show)?{_OPTIONS}\s{{1,4}}-p(?!-){_WORD_GIVEN}",
+        near="-",
+        check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "login",
+        rf"login{_OPTIONS}\s{{1,4}}-p[\s=]{{1,2}}{_WORD_GIVEN}",
+        near="-",
+        check=_after_login,
+    ),
+    Kind(
+        "password",
+        "_pass 'pass \"pass",
+        rf"[_'\"]pass{_OPEN}(?<=[\"'`])([^\s\"'`\\]{{8,300}}+)(?=[\"'`\\])"
+        rf"|[_'\"]pass{_OPEN}(?<![\"'`])([^\s\"'`\\;&|<>(){{}},\[\]]{{8,300}}+)(?=[\\\s;&|,}}]|\Z)",
+        folded=True,
+        near="=:",
+        check=_pass,
+    ),
+    Kind(
+        "password",
         "machine",
         r"machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9}([^\s\"'\\]{3,300})",
         check=_filled_in,
@@ -357,7 +443,7 @@ KINDS = (
         "password",
         "-password -passwd -token -secret -api-key -access-key -secret-key -passphrase",
         r"(?<=[\w-])-(password|passwd|token|api-key|access-key|secret-key|secret|passphrase)"
-        r"[\s=]{1,4}\\*[\"']?([^\s\"'\\;&|<>$]{8,}+)",
+        r"[ \t=]{1,4}\\*[\"']?([^\s\"'\\;&|<>$]{8,}+)",
         folded=True,
         check=_option,
     ),

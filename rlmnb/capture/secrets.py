@@ -13,6 +13,7 @@ from rlmnb.capture.secretkinds import KINDS, PRIVATE, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Sequence
     from typing import Any
 
@@ -156,7 +157,7 @@ def _essence(kind: str, secret: str) -> str:
 def _without_private(text: str) -> str:
     """Replace what stands between private marks, nested ones too, to the end if left open."""
     parts, done, depth, opened = [], 0, 0, 0
-    for tag in PRIVATE.compiled.finditer(text):
+    for tag in _private_tags(text):
         if not tag[1]:
             opened = opened if depth else tag.start()
             depth += 1
@@ -169,6 +170,21 @@ def _without_private(text: str) -> str:
         parts += [text[done:opened], mark("private", text[opened:])]
         done = len(text)
     return "".join([*parts, text[done:]])
+
+
+def _private_tags(text: str) -> "list[re.Match[str]]":
+    """Return the tags, without what is a type in code: `Local<Private>` is closed by no tag."""
+    tags = list(PRIVATE.compiled.finditer(text))
+    return [
+        tag
+        for tag, after in zip(tags, [*tags[1:], None], strict=False)
+        if tag[1] or not _is_type(text, tag) or (after is not None and after[1])
+    ]
+
+
+def _is_type(text: str, tag: "re.Match[str]") -> bool:
+    before = text[max(0, tag.start() - 1) : tag.start()]
+    return before.isalnum() or before in ("_", ".") or tag[0].endswith("/>")
 
 
 def _texts(value: "Any") -> "Iterator[str]":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -243,7 +244,7 @@ def statusline(args: Namespace) -> int:
         "changed_files": session.changes_seen(),
         "failed": len(session.cells(status="failed")),
         "tokens": budget.get("total_tokens_used") or 0,
-        "cost_usd": budget.get("cost_usd"),
+        "cost_usd": _known_cost(budget, told),
     }
     if args.json:
         text.print_json(figures)
@@ -252,7 +253,17 @@ def statusline(args: Namespace) -> int:
     parts += [f"{figures['stale']} stale{_because(session)}"] if figures["stale"] else []
     parts += [f"{figures['failed']} failed"] if figures["failed"] else []
     parts += [f"{figures['tokens']:,} tokens"] if figures["tokens"] else []
-    if isinstance(figures["cost_usd"], int | float):
+    if figures["cost_usd"] is not None:
         parts.append(f"${figures['cost_usd']:.2f}")
     text.say("rlmnb: " + ", ".join(parts))
     return 0
+
+
+def _known_cost(budget: Mapping[str, Any], told: Any) -> float | None:
+    """Return what the session cost: as it was recorded, else as the client itself has it."""
+    client = told.get("cost") if isinstance(told, dict) else None
+    said = client.get("total_cost_usd") if isinstance(client, dict) else None
+    for cost in (budget.get("cost_usd"), said):
+        if isinstance(cost, int | float) and not isinstance(cost, bool):
+            return cost
+    return None

@@ -90,7 +90,7 @@ class Tools:
         objects = self._objects or os.path.join(sessions_root(), "objects")
         return Objects(objects).get(digest).decode("utf-8", "surrogateescape")
 
-    def call(self, name: str, **_: Any) -> ToolResult:
+    def call(self, name: str, /, **_: Any) -> ToolResult:
         """Refuse a tool that only its agent has, and whose name is none in Python."""
         raise ToolError(f"only its agent has {name}; what it did is kept as it was recorded")
 

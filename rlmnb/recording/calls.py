@@ -6,9 +6,11 @@ from rlmnb.capture import calls
 from rlmnb.capture.decisions import TOOLS, decided
 from rlmnb.capture.privacy import ignored
 from rlmnb.capture.results import shown
+from rlmnb.digest import MISSING
 from rlmnb.errors import RlmnbError
 from rlmnb.format import times
 from rlmnb.recording.writing import Writing
+from rlmnb.store.append import fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +29,17 @@ class Calls(Writing):
             return
         args = self._event.object("tool_input")
         reads, writes = calls.paths_of(tool, args, self._cwd)
-        before = calls.versions_of([*reads, *writes])
+        named = [*reads, *writes]
+        before = calls.versions_of(named, self._deadline)
         pending: dict[str, Any] = {
-            "before": {path: version["hash"] for path, version in before.items()}
+            "before": {path: before[path]["hash"] if path in before else None for path in named}
         }
         if tool in ("Agent", "Task"):
             # Its cell comes first, so that those of the sub-agent can stand below it.
             pending["cell"] = self._append(self._call_cell(tool, args, status="running"))
             self._progress.table("calls")[call] = pending["cell"]
+        else:
+            pending |= self._also_told()
         self._progress.table("pending")[call] = pending
 
     def _after_call(self) -> None:
@@ -55,8 +60,11 @@ class Calls(Writing):
         if "cell" in pending:
             self._complete(pending["cell"], tool, response, error)
             return
-        before = pending.get("before") if isinstance(pending.get("before"), dict) else {}
+        before = pending.get("before") if isinstance(pending.get("before"), dict) else None
         cell = self._call_cell(tool, args, response=response, error=error, before=before)
+        if isinstance(told := pending.get("also_told"), dict) and "args" in cell:
+            metadata = cell.setdefault("metadata", {})
+            metadata["also_told"] = {**told, **metadata.get("also_told", {})}
         cell_id = self._append(cell)
         if call:
             self._progress.table("calls")[call] = cell_id
@@ -64,9 +72,7 @@ class Calls(Writing):
             self._progress.table("writers")[path] = cell_id
         self._note_files(cell)
         if agent := self._event.text("agent_id"):
-            self._progress.table("agents").setdefault(agent, {}).setdefault("cells", []).append(
-                cell_id
-            )
+            self._agent(agent).setdefault("cells", []).append(cell_id)
 
     def _call_cell(
         self,
@@ -78,17 +84,22 @@ class Calls(Writing):
         before: "dict[str, Any] | None" = None,
         status: "str | None" = None,
     ) -> "dict[str, Any]":
-        reads, writes = calls.paths_of(tool, args, self._cwd)
+        reads, writes = calls.paths_of(tool, args, self._cwd, response)
+        reads += [path for path in before or () if path not in reads and path not in writes]
         if any(ignored(path, self._cwd) for path in (*reads, *writes)):
             return self._withheld(tool, [*reads, *writes], failed=error is not None)
         if self._together:  # what files were then, only the answer can tell
             read, written = calls.versions_told(tool, reads, writes, response)
         else:
-            read = calls.versions_of(reads)
-            written = calls.versions_of(writes) if error is None and status is None else {}
-        for path, version in written.items():
-            if isinstance((before or {}).get(path), str):
-                version["before"] = (before or {})[path]
+            read = calls.versions_of(reads, self._deadline)
+            wrote = error is None and status is None
+            written = calls.versions_of(writes, self._deadline) if wrote else {}
+            if before is not None and not calls.tells_what_it_writes(tool):
+                read, written = calls.sorted_out(before, read)
+        if before is not None:
+            for path, version in written.items():
+                if isinstance(old := before.get(path, MISSING), str):
+                    version["before"] = old
         cell: dict[str, Any] = {
             "source": calls.source_of_call(tool, args, self._keep),
             "type": "tool",
@@ -109,9 +120,13 @@ class Calls(Writing):
         if not self._together:
             cell["cwd"] = self._cwd if self._progress.text("cwd") not in (None, self._cwd) else None
             cell["commit"] = self._commit(args, written)
+        told = self._also_told()
         if parent := self._parent():
             cell["parent_id"] = parent
-            cell["metadata"] = {"depth": 1, "agent_id": self._event.text("agent_id")}
+            agent = {key: self._event.text(key) for key in ("agent_id", "agent_type")}
+            told = {"depth": 1, **{key: name for key, name in agent.items() if name}, **told}
+        if told:
+            cell["metadata"] = told
         return {key: value for key, value in cell.items() if value is not None}
 
     def _trace(self, tool: str, args: "dict[str, Any]", response: "Any") -> "dict[str, str]":
@@ -201,9 +216,26 @@ class Calls(Writing):
 
     def _complete(self, cell_id: str, tool: str, response: "Any", error: "str | None") -> None:
         """Finish a cell that was begun before its call: an agent's, with what it built on."""
+        answer = response if isinstance(response, dict) else {}
+        agent = answer.get("agentId")
+        known = self._agent(agent) if isinstance(agent, str) else self._agent_below(cell_id)
         outputs = calls.outputs_of(tool, response)
-        agent = response.get("agentId") if isinstance(response, dict) else None
-        below = self._progress.table("agents").get(agent, {}) if isinstance(agent, str) else {}
+        if known.get("parent") != cell_id:
+            known["parent"] = cell_id
+        if "content" not in answer and error is None:
+            # The client goes on while the agent works: what that comes to is told when it stops.
+            known["awaited"] = True
+            if isinstance(said := known.get("said"), str):
+                outputs = calls.outputs_of(tool, said)
+        self._finish(cell_id, outputs, error, known)
+
+    def _finish(
+        self,
+        cell_id: str,
+        outputs: "list[dict[str, Any]]",
+        error: "str | None",
+        agent: "dict[str, Any]",
+    ) -> None:
         from rlmnb.digest import output_hash
         from rlmnb.format.cells import error_output
         from rlmnb.jsontext import portable
@@ -213,16 +245,22 @@ class Calls(Writing):
         outputs = portable(outputs)
         record: dict[str, Any] = {
             "status": "failed" if error is not None else "completed",
-            "completed_at": times.now(),
+            "completed_at": self._event.text("imported_at") or times.now(),
             "output_hash": output_hash(outputs),
             "output": {"error": error} if error is not None else {},
         }
         if (took := self._event.number("duration_ms")) is not None:
             record["output"]["execution_time_ms"] = took
-        evidence = [each for each in below.get("cells", ()) if isinstance(each, str)]
+        evidence = [each for each in agent.get("cells", ()) if isinstance(each, str)]
         replaced = {"evidence": evidence} if evidence else {}
-        entry = {"op": "update", "cell_id": cell_id, "record": record, "replace": replaced}
-        self._write({**entry, "outputs": outputs})
+        made: dict[str, Any] = {
+            "cell_type": "code",
+            "outputs": outputs,
+            "metadata": {"rlmnb": record},
+        }
+        made = fit(self._place, made)
+        entry = {"op": "update", "cell_id": cell_id, "record": made["metadata"]["rlmnb"]}
+        self._write({**entry, "replace": replaced, "outputs": made["outputs"]})
 
     def _batch(self) -> None:
         """Put the calls of a batch in order, and add those that nothing else told of."""
@@ -239,10 +277,10 @@ class Calls(Writing):
             if not isinstance(name, str):
                 continue
             if name not in known and not self._in_journal(name):
-                self._event.payload = {**whole, **call}
+                self._event.payload = _told_alone(whole, call, self._event.agent)
                 # A call that told of neither success nor failure was refused, and never ran.
                 answer = call.get("tool_response")
-                self._call_done(None, shown("", answer) or "the call was refused")
+                self._call_done(None, _plain_error(shown("", answer)) or "the call was refused")
             if isinstance(known.get(name), str):
                 order.append(known[name])
         self._event.payload = whole
@@ -268,13 +306,42 @@ class Calls(Writing):
 
     # sub-agents
 
+    def _agent(self, name: str) -> "dict[str, Any]":
+        """Return what is known of an agent, to be added to."""
+        agents = self._progress.table("agents")
+        known = agents.get(name)
+        if not isinstance(known, dict):
+            known = agents[name] = {}
+        return known
+
+    def _agent_below(self, cell_id: str) -> "dict[str, Any]":
+        """Return what is known of the agent whose cells stand below this one."""
+        for known in self._progress.table("agents").values():
+            if isinstance(known, dict) and known.get("parent") == cell_id:
+                return known
+        return {}
+
+    def _agent_stop(self) -> None:
+        """Keep what an agent came to, if its call was over before it was."""
+        agent = self._event.text("agent_id")
+        said = self._event.text("last_assistant_message")
+        if not agent or not said or agent not in self._progress.table("agents"):
+            return
+        known = self._agent(agent)
+        parent = known.get("parent")
+        if known.get("awaited") and isinstance(parent, str):
+            self._finish(parent, calls.outputs_of("", said), None, known)
+        else:
+            known["said"] = said[: calls.LONGEST_ARGUMENT]
+
     def _parent(self) -> "str | None":
         agent = self._event.text("agent_id")
         if not agent:
             return None
-        known = self._progress.table("agents").setdefault(agent, {})
-        if not isinstance(known, dict):
-            return None
+        known = self._agent(agent)
+        calls_of = self._progress.table("calls")
+        if isinstance(cell := calls_of.get(self._event.text("imported_parent") or ""), str):
+            known |= {"parent": cell, "told": True}
         if not known.get("told"):
             # Who asked for it stands beside its transcript, from its first call on.
             told = self._told_parent(agent)
@@ -315,6 +382,20 @@ class Calls(Writing):
             for pending in self._progress.table("pending").values()
             if isinstance(pending, dict) and "cell" in pending and pending["cell"] not in taken
         ]
-        known = self._progress.table("agents").setdefault(agent, {})
+        known = self._agent(agent)
         if waiting and "parent" not in known:
             known["parent"] = waiting[0]
+
+
+def _told_alone(whole: "dict[str, Any]", call: "dict[str, Any]", agent: str) -> "dict[str, Any]":
+    """Return a call of a batch as an event of its own would tell of it."""
+    from rlmnb.capture.events import read_event
+
+    event = read_event({**whole, **call}, agent)
+    return whole if event is None else event.payload
+
+
+def _plain_error(text: str) -> str:
+    """Return what a client said went wrong, without the tag that it has around it for the model."""
+    plain = text.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+    return plain.removeprefix("Error: ")

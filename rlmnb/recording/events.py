@@ -26,7 +26,7 @@ _QUIET = frozenset(
     {
         "Notification", "PermissionRequest", "MessageDisplay", "InstructionsLoaded", "Setup",
         "TaskCreated", "TaskCompleted", "UserPromptExpansion", "ConfigChange",
-        "StopFailure", "TeammateIdle",
+        "TeammateIdle",
     }
 )  # fmt: skip
 
@@ -59,9 +59,11 @@ class Recording(Turns):
 
         reached = self._progress.value("imported_seq")
         calls = self._progress.table("calls")
+        finished = set()
         for entry in journal.newest_entries(self._place.journal):
             if not isinstance(reached, int) or entry["seq"] <= reached:
                 break
+            finished.add(entry.get("cell_id"))
             cell = entry.get("cell")
             metadata = cell.get("metadata") if isinstance(cell, dict) else None
             record = metadata.get("rlmnb") if isinstance(metadata, dict) else None
@@ -69,6 +71,9 @@ class Recording(Turns):
                 continue
             if isinstance(record, dict) and isinstance(record.get("tool_use_id"), str):
                 calls.setdefault(record["tool_use_id"], str(cell.get("id")))
+                if record.get("status") == "running" and cell.get("id") not in finished:
+                    pending = self._progress.table("pending")
+                    pending.setdefault(record["tool_use_id"], {"cell": cell.get("id")})
             elif (known := signature(cell)) is not None:
                 self._taken[known] = self._taken.get(known, 0) + 1
 
@@ -107,6 +112,12 @@ class Recording(Turns):
         self._progress = Progress(self._place.directory)
         self._begin()
         action(self)
+        if self._untold and (told := self._also_told()):
+            # The same at every event of its kind, as like as not: once is enough.
+            known = self._progress.table("also_told")
+            if known.get(self._event.name) != told["also_told"]:
+                known[self._event.name] = told["also_told"]
+                self._set(lifecycle={"also_told": {self._event.name: told["also_told"]}})
 
     # compaction, and what is left
 
@@ -120,27 +131,30 @@ class Recording(Turns):
     def _after_compaction(self) -> None:
         summary = self._event.text("compact_summary")
         if summary:
-            record = {"type": "compaction", "created_at": times.now()}
             source = f"**What came before, in short**\n\n{summary}"
-            cell = {"cell_type": "markdown", "source": source, "metadata": {"rlmnb_event": record}}
-            self._append(cell)
+            self._append(self._text_cell("compaction", source))
         self._set(lifecycle={"phase": "post_compact"})
 
     def _agent_stop(self) -> None:
+        super()._agent_stop()
         self._usage(self._event.text("agent_transcript_path"), subagent=True)
 
     def _unknown(self) -> None:
         """Keep an event that nobody has heard of: what it said, as a text nobody runs."""
-        from rlmnb.jsontext import compact
+        from rlmnb.format.cells import PREVIEW_LIMIT, preview
+        from rlmnb.jsontext import compact, to_bytes
 
         payload = {
             key: value
             for key, value in self._event.payload.items()
             if key not in ("session_id", "transcript_path", "cwd")
         }
-        shown = compact(payload)[:4000]
+        told = compact(payload)
+        if (size := len(to_bytes(told))) > PREVIEW_LIMIT:
+            told = preview(told, self._keep(told), size)
+        self._untold = False
         record = {"type": "event", "event": self._event.name, "created_at": times.now()}
-        source = f"*{self._event.name}*\n\n```json\n{shown}\n```"
+        source = f"*{self._event.name}*\n\n```json\n{told}\n```"
         self._append(
             {"cell_type": "markdown", "source": source, "metadata": {"rlmnb_event": record}}
         )
@@ -183,6 +197,7 @@ _ACTIONS: "dict[str, Callable[[Recording], None]]" = {
     "FileChanged": Recording._file_changed,
     "UserPromptSubmit": Recording._prompt,
     "Stop": Recording._stop,
+    "StopFailure": Recording._stop,
     "PreToolUse": Recording._before_call,
     "PostToolUse": Recording._after_call,
     "PostToolUseFailure": Recording._failed_call,

@@ -200,6 +200,7 @@ class Starting(Calls):
         path = self._event.text("file_path")
         seen = self._progress.table("seen")
         if path is None or path not in seen or not calls.is_path(path):
+            self._untold = False  # nothing of it matters here
             return
         version = calls.versions_of([path]).get(path)
         now = version["hash"] if version else None

@@ -4,7 +4,6 @@ import os
 import time
 
 from rlmnb.capture import calls
-from rlmnb.format import times
 from rlmnb.recording.starting import Starting
 
 TYPE_CHECKING = False
@@ -15,7 +14,10 @@ _LONGEST_GOAL = 200
 _LONGEST_ORIGINAL = 1000
 _LONGEST_TITLE = 80
 # Said by the client to the model, and typed by nobody.
-_NOT_TYPED = ("<task-notification", "<command-", "<local-command", "<system-reminder")
+_NOT_TYPED = (
+    *("<task-notification", "<command-", "<local-command", "<system-reminder"),
+    "[Request interrupted by user",
+)
 
 
 class Turns(Starting):
@@ -33,16 +35,15 @@ class Turns(Starting):
         goal = goal[:_LONGEST_GOAL]
         self._progress.keep("goal", goal)
         self._progress.keep("task", None)
-        quoted = "\n".join(f"> {line}" if line else ">" for line in prompt.splitlines())
-        record = {"type": "prompt", "created_at": times.now()}
+        # Only these end a line in a notebook; what else does is part of the text.
+        lines = prompt.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        quoted = "\n".join(f"> {line}" if line else ">" for line in lines)
+        named = {} if prompt_id is None else {"prompt_id": prompt_id}
         if prompt_id is not None:
             self._progress.keep("prompt_id", prompt_id)
-            record["prompt_id"] = prompt_id
-        cell = {"cell_type": "markdown", "source": quoted}
-        self._append({**cell, "metadata": {"rlmnb_event": record}})
+        self._append(self._text_cell("prompt", quoted, **named))
         session = self._what_for(prompt, goal)
-        if prompt_id is not None:
-            session["prompt_id"] = prompt_id
+        session |= named
         self._set(session=session, activation=self._activation(prompt))
 
     def _what_for(self, prompt: str, goal: str) -> "dict[str, Any]":
@@ -81,19 +82,20 @@ class Turns(Starting):
         }
 
     def _stop(self) -> None:
-        said = self._event.text("last_assistant_message")
+        # A turn that failed ends too, with what the person was shown.
+        said = self._event.text("last_assistant_message") or self._event.text("error")
         self._find_parent()
         self._usage(self._event.text("transcript_path"))
         if said:
-            record = {"type": "answer", "created_at": times.now()}
-            cell = {"cell_type": "markdown", "source": said, "metadata": {"rlmnb_event": record}}
-            self._append(cell)
+            self._append(self._text_cell("answer", said))
         self._set(lifecycle={"phase": "stopped"})
 
     def _session_end(self) -> None:
         # The last answer may not have been in the transcript yet when the turn stopped.
         self._usage(self._event.text("transcript_path"))
         super()._session_end()
+        if not self._together:
+            self._fold()
 
     def _usage(self, path: "str | None", *, subagent: bool = False) -> None:
         """Take in from a transcript what each model has used since it was last read."""

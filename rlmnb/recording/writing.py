@@ -37,6 +37,8 @@ class Writing:
         # What the hook says back to its client, if anything.
         self.answer: dict[str, Any] | None = None
         self._read_state: dict[str, Any] | None = None
+        # Whether what nobody knows of the event has no cell to stand in.
+        self._untold = True
         self._progress: Progress
 
     @property
@@ -67,7 +69,18 @@ class Writing:
     def _about(self) -> "dict[str, Any]":
         return self._section("session")
 
+    def _also_told(self) -> "dict[str, Any]":
+        """Return the fields of the event that nobody knows yet, to be kept where its cell is."""
+        self._untold = False
+        others = self._event.others()
+        return {"also_told": portable(calls.brief(others, self._keep))} if others else {}
+
     # writing
+
+    def _text_cell(self, kind: str, source: str, **fields: "Any") -> "dict[str, Any]":
+        """Return a cell for people to read, with what it is."""
+        record = {"type": kind, "created_at": times.now(), **fields, **self._also_told()}
+        return {"cell_type": "markdown", "source": source, "metadata": {"rlmnb_event": record}}
 
     def _append(self, cell: "dict[str, Any]") -> str:
         if self._together and self._has(signature(cell)):
@@ -105,6 +118,13 @@ class Writing:
             fold(self._place, journal.last_seq(self._place.journal), timeout=LOCK_SECONDS)
             self._folded = size
             self._progress.save()
+
+    def _fold(self) -> None:
+        """Bring all of the journal into the notebook, which nobody may read for long after this."""
+        from rlmnb.store import journal
+        from rlmnb.store.fold import fold
+
+        fold(self._place, journal.last_seq(self._place.journal), timeout=self._left)
 
     def _write(self, entry: "dict[str, Any]") -> None:
         """Write to the journal only: whoever reads the notebook next has it taken in."""

@@ -62,7 +62,7 @@ def append(
     end = time.monotonic() + timeout
     try:
         place.prepare()
-        whole = _fit(place, whole)
+        whole = fit(place, whole)
         entry, seq = _journaled(place, make, cwd=cwd, end=end)
     except (LockTimeoutError, StorageError) as error:
         from rlmnb.store import spill
@@ -81,7 +81,7 @@ def append_to_journal(place: Place, cell: "Mapping[str, Any]", *, cwd: "str | No
 
     Edges are not checked against the notebook, which has not got the cells before it yet.
     """
-    whole = _fit(place, cells.complete(cell))
+    whole = fit(place, cells.complete(cell))
 
     def make(seq: int) -> "dict[str, Any]":
         return {"at": times.now(), "cell": cells.named(whole, _id_for(whole, seq)), "op": "append"}
@@ -147,7 +147,7 @@ def _id_for(cell: "dict[str, Any]", seq: int) -> CellId:
     return CellId(cell["id"]) if cell["id"] else new_cell_id(seq)
 
 
-def _fit(place: Place, cell: "dict[str, Any]") -> "dict[str, Any]":
+def fit(place: Place, cell: "dict[str, Any]") -> "dict[str, Any]":
     """Keep outputs that are too long to read in the object store, and a preview in the cell."""
     if cell.get("cell_type") != "code" or not isinstance(cell.get("outputs"), list):
         return cell
@@ -164,7 +164,7 @@ def _text_size(output: "Any") -> int:
     """Estimate how much text an output shows; exact counting is for those that may be too long."""
     if not isinstance(output, dict):
         return 0
-    texts = [output.get("text"), *(output.get("data") or {}).values()]
+    texts = [output.get("text"), output.get("evalue"), *(output.get("data") or {}).values()]
     size = 0
     for text in texts:
         if isinstance(text, str):
@@ -226,6 +226,14 @@ def _parents(place: Place) -> "dict[str, tuple[str, ...]]":
 def is_sound_append(entry: "Entry") -> bool:
     """Tell whether a journal entry brings a cell."""
     return entry.get("op") == "append" and isinstance(entry.get("cell"), dict)
+
+
+def cells_wait(place: Place, appended: int) -> bool:
+    """Tell whether the journal has cells that the notebook has not taken in.
+
+    What else waits there is as it should be: the next reader has it taken in.
+    """
+    return any(is_sound_append(entry) for entry in journal.entries_after(place.journal, appended))
 
 
 def _dependencies(cell: "dict[str, Any]") -> "tuple[str, ...]":

@@ -17,7 +17,10 @@ def fit_outputs(cell: "dict[str, Any]", objects: "Objects") -> "dict[str, Any]":
     if not kept:
         return cell
     record = dict(cell["metadata"]["rlmnb"])
-    record["output"] = {**record.get("output", {}), "objects": kept}
+    told = record.get("output", {})
+    if isinstance(error := told.get("error"), str) and len(error) > PREVIEW_LIMIT:
+        told = {**told, "error": _fit_text(error, objects)}
+    record["output"] = {**told, "objects": kept}
     record["output_hash"] = digest.output_hash(outputs)
     return {**cell, "outputs": outputs, "metadata": {**cell["metadata"], "rlmnb": record}}
 
@@ -38,7 +41,15 @@ def _fit(
 
     if output.get("output_type") == "stream":
         return {**output, "text": fitted(output["text"], "text/plain")}
+    if output.get("output_type") == "error":
+        lines = [_fit_text(line, objects) for line in output["traceback"]]
+        return {**output, "evalue": fitted(output["evalue"], "text/plain"), "traceback": lines}
     if isinstance(output.get("data"), dict):
         data = {mime: fitted(value, mime) for mime, value in output["data"].items()}
         return {**output, "data": data}
     return output
+
+
+def _fit_text(text: str, objects: "Objects") -> str:
+    data = text.encode("utf-8")
+    return text if len(data) <= PREVIEW_LIMIT else preview(text, objects.put(data), len(data))

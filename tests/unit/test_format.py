@@ -205,7 +205,10 @@ def test_a_newer_state_is_refused_with_the_version_that_can_read_it(run):
     with pytest.raises(SchemaError, match=r"rlmnb 9\.9\.9 can read it") as caught:
         Session.open("demo").state  # noqa: B018
     assert "rlmnb>=9.9.9" in str(caught.value.hint)
-    assert run("show", "demo").returncode == 2
+    for command in ("show", "cells", "graph", "files"):
+        refused = run(command, "demo")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "rlmnb 9.9.9 can read it" in refused.stderr
     # An append keeps the cell without touching a notebook it does not understand.
     before = notebook_of("demo").read_bytes()
     late = run("append", "demo", "--source", "x")

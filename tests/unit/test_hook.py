@@ -17,8 +17,10 @@ import nbformat
 import pytest
 
 from rlmnb import Session, hook
+from rlmnb.capture.events import read_event
 from rlmnb.files import Lock, polls
-from rlmnb.installing import hook_entry, plugin_hooks
+from rlmnb.installing import EVENTS, hook_entry, plugin_hooks
+from rlmnb.kernel.tools import Tools
 from rlmnb.store import checkpoints
 from rlmnb.views import text_of
 from tests.conftest import assert_valid, notebook_of
@@ -564,3 +566,253 @@ def test_the_status_line(feed, run):
     shown = run("statusline", input=json.dumps({"session_id": SESSION}))
     assert shown.stdout.startswith("rlmnb: 1 cell")
     assert run("statusline", input="nonsense{").returncode == 0
+    told = {"session_id": SESSION, "cost": {"total_cost_usd": 1.25}}
+    assert run("statusline", input=json.dumps(told)).stdout.endswith(", $1.25\n")
+
+
+def test_a_session_that_is_over_has_all_in_its_notebook_and_one_that_goes_on_is_sound(feed, run):
+    for name in ("SessionStart.startup", "UserPromptSubmit", "PreToolUse.Agent", "Stop"):
+        feed(payload(name))
+    assert run("verify", SESSION).returncode == 0
+    assert run("doctor").returncode == 0
+    feed(payload("PostToolUse.Agent", tool_use_id=payload("PreToolUse.Agent")["tool_use_id"]))
+    feed(payload("SessionEnd"))
+    whole = json.loads(notebook_of(SESSION).read_text())
+    assert whole["metadata"]["rlmnb"]["session"]["ended_at"]
+    assert whole["cells"][1]["metadata"]["rlmnb"]["status"] == "completed"
+
+
+def test_a_refusal_is_told_without_the_tag_around_it(feed):
+    told = "<tool_use_error>Error: No such tool available: X</tool_use_error>"
+    refused = {"tool_name": "X", "tool_input": {}, "tool_use_id": "x1", "tool_response": told}
+    feed(payload("PostToolBatch", tool_calls=[refused]))
+    assert cells()[0].record.output.error == "No such tool available: X"
+
+
+def test_a_payload_may_begin_with_the_mark_of_its_encoding(feed):
+    feed(b"\xef\xbb\xbf" + json.dumps(payload("PostToolUse.Read")).encode())
+    assert len(cells()) == 1
+
+
+def test_a_prompt_is_kept_to_the_letter(feed):
+    feed(payload("UserPromptSubmit", prompt="one\u2028two\x0cthree\n\nfour\r\nfive\n"))
+    assert cells()[0].source == "> one\u2028two\x0cthree\n>\n> four\n> five"
+
+
+def call(feed, tool: str, given: Any, answer: Any, **more: Any) -> Any:
+    """Let a tool be called, with both of its events, and return its cell."""
+    name = f"call-{len(more)}-{os.urandom(4).hex()}"
+    told = {"tool_name": tool, "tool_input": given, "tool_use_id": name, "cwd": str(Path.cwd())}
+    extra = {key: value for key, value in more.items() if key != "meanwhile"}
+    feed(payload("PreToolUse.Bash", **told, **extra))
+    more.get("meanwhile", lambda: None)()
+    feed(payload("PostToolUse.Bash", **told, tool_response=answer, **extra))
+    return next(cell for cell in cells() if cell.record and cell.record.tool_use_id == name)
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer", "wanted"),
+    [
+        ("Bash", {"output": "under a new name", "exitCode": 0}, "under a new name"),
+        ("Bash", {"stdout": ["a", "list"], "stderr": None}, "list"),
+        ("Bash", {"stdout": "", "stderr": "", "backgroundTaskId": "b7x"}, "backgroundTaskId: b7x"),
+        ("PowerShell", {"stdout": "one\ntwo", "stderr": ""}, "one\ntwo"),
+        ("mcp__a__b", [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}], "x\ny"),
+        ("mcp__a__b", {"content": [{"type": "text", "text": "x"}], "isError": False}, "x"),
+        ("mcp__a__b", [{"type": "resource", "uri": "file:///q"}], "file:///q"),
+        ("NotebookEdit", {"message": "another shape"}, "another shape"),
+    ],
+)
+def test_an_answer_of_another_shape_is_shown_and_not_lost(tool, answer, wanted, feed):
+    shown = text_of(call(feed, tool, {}, answer).outputs).removesuffix("\n")
+    assert wanted in shown
+    if "\n" in wanted or wanted == "x":
+        assert shown == wanted
+
+
+def test_pictures_in_an_answer_are_pictures(feed):
+    one = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    two = {"type": "image", "data": "BB==", "mimeType": "image/jpeg"}
+    cell = call(feed, "mcp__a__look", {}, [{"type": "text", "text": "two of them"}, one, two])
+    first, second = cell.outputs
+    assert first["data"] == {"image/png": "AA==", "text/plain": ["two of them"]}
+    assert second["data"] == {"image/jpeg": "BB=="}
+    assert_valid(notebook_of(SESSION))
+
+
+@pytest.mark.parametrize("given", ["as text", ["as", "list"], 7])
+def test_what_a_tool_was_given_is_kept_whatever_it_is(given, feed):
+    cell = call(feed, "Freeform", given, "done")
+    assert cell.source == f"tools.Freeform(input={given!r})"
+    assert cell.record.input.args == {"input": given}
+
+
+def test_the_code_of_a_call_can_be_run_whatever_its_names_are(feed):
+    def refused(source: str) -> str:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is asserted below
+            exec(source, {"tools": Tools()})
+        return f"{type(caught.value).__name__}: {caught.value}"
+
+    odd = {"name": "n", "self": "s", "tool": "t"}
+    assert "only its agent has mcp__a-b" in refused(call(feed, "mcp__a-b", odd, "x").source)
+    assert "only its agent has call" in refused(call(feed, "call", {"name": "n"}, "x").source)
+    assert "only its agent has kept" in refused(call(feed, "kept", {"digest": "n"}, "x").source)
+    huge = b'{"a": 1e999, "b": -1e999}'
+    whole = json.dumps(payload("PostToolUse.Bash", tool_name="X-1", tool_input="IN")).encode()
+    feed(whole.replace(b'"IN"', huge))
+    assert "only its agent has X-1" in refused(cells()[-1].source)
+
+
+def test_what_a_command_wrote_is_written_and_the_next_reader_depends_on_it(feed):
+    Path("old.txt").write_text("old")
+    Path("gone.txt").write_text("gone")
+    Path("same.txt").write_text("same")
+
+    def run() -> None:
+        Path("old.txt").write_text("new")
+        Path("two words.txt").write_text("made")
+        Path("gone.txt").unlink()
+
+    command = "sed -i s/old/new/ old.txt && cp same.txt 'two words.txt' && rm gone.txt"
+    bash = call(feed, "Bash", {"command": command}, {"stdout": "", "stderr": ""}, meanwhile=run)
+    read = call(feed, "Read", {"file_path": "two words.txt"}, "made")
+    again = call(feed, "Bash", {"command": "cat 'two words.txt'"}, {"stdout": "made"})
+    cwd = str(Path.cwd())
+    written = bash.record.files_written
+    assert set(written) == {f"{cwd}/{name}" for name in ("old.txt", "gone.txt", "two words.txt")}
+    assert list(bash.record.files_read) == [f"{cwd}/same.txt"]
+    assert written[f"{cwd}/two words.txt"].before == "missing"
+    assert written[f"{cwd}/gone.txt"].hash == "missing"
+    assert written[f"{cwd}/old.txt"].before.startswith("sha256:")
+    for reader in (read, again):
+        assert [edge.cell_id for edge in reader.record.dependencies] == [bash.cell_id]
+    assert Session.open(SESSION).stale == {}
+
+
+def test_a_search_and_a_tool_nobody_knows_depend_on_the_files_they_name(feed):
+    given = {"file_path": "a.py", "content": "x = 1\n"}
+    write = call(feed, "Write", given, "ok", meanwhile=lambda: Path("a.py").write_text("x = 1\n"))
+    found = {"mode": "content", "content": "a.py:1:x = 1", "filenames": [], "numLines": 1}
+    searches = [
+        call(feed, "Grep", {"pattern": "x", "path": "a.py"}, "1:x = 1"),
+        call(feed, "Grep", {"pattern": "x"}, {"mode": "x", "filenames": ["a.py"]}),
+        call(feed, "Grep", {"pattern": "x", "output_mode": "content"}, found),
+        call(feed, "mcp__fs__read", {"paths": ["a.py", "nosuch.py"]}, "x = 1"),
+    ]
+    for cell in searches:
+        assert list(cell.record.files_read) == [str(Path("a.py").absolute())]
+        assert [edge.cell_id for edge in cell.record.dependencies] == [write.cell_id]
+    change = call(
+        feed, "mcp__fs__put", {"to": "a.py"}, "ok", meanwhile=lambda: Path("a.py").write_text("y")
+    )
+    assert list(change.record.files_written) == [str(Path("a.py").absolute())]
+
+
+def test_a_search_shows_nothing_of_an_ignored_file(feed):
+    Path(".rlmnbignore").write_text("*.env\n")
+    Path("prod.env").write_text("colour = the contents")
+    found = {"mode": "content", "content": "prod.env:1:colour = the contents", "numLines": 1}
+    cell = call(feed, "Grep", {"pattern": "colour", "output_mode": "content"}, found)
+    assert cell.source == "tools.call('Grep', withheld=['prod.env'])"
+    for path in Path(os.environ["RLMNB_HOME"]).rglob("*"):
+        assert path.is_dir() or b"the contents" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("first", ["its call", "it"])
+def test_an_agent_that_outlives_its_call_is_kept_with_what_it_came_to(first, feed):
+    agent = payload("SubagentStop")["agent_id"]
+    name = payload("PreToolUse.Agent")["tool_use_id"]
+    launched = {"isAsync": True, "status": "async_launched", "agentId": agent, "outputFile": "/x"}
+    feed(payload("PreToolUse.Agent"))
+    over = payload("PostToolUse.Agent", tool_use_id=name, tool_response=launched)
+    if first == "its call":
+        feed(over)
+    for event in ("SubagentStart", "PostToolUse.Read.subagent", "Stop", "SubagentStop"):
+        feed(payload(event))
+    if first == "it":
+        feed(over)
+    call, inner, _ = cells()
+    assert text_of(call.outputs) == "subagent says: alpha beta\n"
+    assert call.record.status == "completed"
+    assert inner.record.parent_id == call.cell_id
+    assert call.record.evidence == [inner.cell_id]
+
+
+def test_a_turn_that_failed_is_over_too(feed):
+    feed(payload("UserPromptSubmit"))
+    feed(payload("StopFailure"))
+    assert cells()[-1].source == "API Error: 400 scripted failure"
+    assert Session.open(SESSION).state.lifecycle.phase == "stopped"
+
+
+def test_fields_nobody_has_heard_of_are_kept(feed):
+    new = {"weather": {"sky": "blue"}, "long": "x" * 20_000}
+    cell = call(feed, "Bash", {"command": "true"}, {"stdout": "", "stderr": ""}, **new)
+    kept = cell.record.metadata.also_told
+    assert kept["weather"] == {"sky": "blue"}
+    assert Session.open(SESSION).objects.get(kept["long"]["object"]) == b"x" * 20_000
+    feed(payload("PreToolUse.Read", tool_use_id="only-before", before=[1]))
+    feed(payload("PostToolUse.Read", tool_use_id="only-before"))
+    assert cells()[-1].record.metadata.also_told == {"before": [1]}
+    feed(payload("Stop", weather="fine"))
+    told = json.loads(notebook_of(SESSION).read_text())["cells"][-1]["metadata"]["rlmnb_event"]
+    assert told["also_told"] == {"weather": "fine"}
+    feed(payload("SessionEnd", weather="bad"))
+    lifecycle = Session.open(SESSION).state.lifecycle.model_dump()
+    assert lifecycle["also_told"] == {"SessionEnd": {"weather": "bad"}}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.partition(".")[0] in EVENTS])
+def test_every_field_of_a_real_payload_is_known(name):
+    event = read_event(payload(name))
+    assert event is not None
+    assert event.others() == {}
+
+
+def test_an_event_nobody_has_heard_of_is_kept_whole(feed):
+    feed(payload("Stop", hook_event_name="SomethingNew", big="z" * 10_000, end="the end"))
+    assert "the end" in cells()[-1].source
+    feed(payload("Stop", hook_event_name="SomethingNew", big="z\n" * 50_000))
+    shown = cells()[-1].source
+    assert len(shown) < 20_000
+    name = shown.partition("kept as ")[2].partition(" ")[0]
+    assert json.loads(Session.open(SESSION).objects.get(name))["big"] == "z\n" * 50_000
+
+
+def test_long_errors_and_what_agents_say_at_length_go_to_the_objects(feed):
+    long = "".join(f"line {n}\n" for n in range(5000))
+    feed(payload("PostToolUseFailure.Bash", error="Exit code 1\n" + long))
+    feed(payload("PreToolUse.Agent"))
+    answer = {**payload("PostToolUse.Agent")["tool_response"], "prompt": long}
+    name = payload("PreToolUse.Agent")["tool_use_id"]
+    feed(payload("PostToolUse.Agent", tool_use_id=name, tool_response=answer))
+    failed, agent = cells()
+    assert notebook_of(SESSION).stat().st_size < 60_000
+    (kept,) = failed.record.output.objects
+    assert Session.open(SESSION).objects.get(kept.object).decode() == "Exit code 1\n" + long
+    assert "lines left out" in failed.outputs[0]["evalue"]
+    (kept,) = agent.record.output.objects
+    assert "line 2500" in Session.open(SESSION).objects.get(kept.object).decode()
+    assert_valid(notebook_of(SESSION))
+
+
+def test_other_agents_answers_and_patches_are_read(feed):
+    cwd = str(Path.cwd())
+    told = {"session_id": SESSION, "cwd": cwd, "hook_event_name": "AfterTool"}
+    ran = {"llmContent": "what it printed", "returnDisplay": "shorter"}
+    shell = {"tool_name": "run_shell_command", "tool_input": {"command": "ls"}}
+    feed({**told, **shell, "tool_response": ran}, "--agent", "gemini")
+    failed = {**ran, "error": {"message": "it broke", "type": "x"}}
+    feed({**told, **shell, "tool_response": failed}, "--agent", "gemini")
+    words = {"command": ["bash", "-lc", "echo hi"]}
+    codex = payload("PostToolUse.Bash", tool_name="shell", tool_input=words, tool_use_id="c1")
+    feed(codex, "--agent", "codex")
+    Path("new.py").write_text("x")
+    patch = "*** Begin Patch\n*** Add File: new.py\n+x\n*** End Patch"
+    given = {"tool_name": "apply_patch", "tool_input": {"command": patch}, "tool_use_id": "c2"}
+    feed(payload("PostToolUse.Bash", cwd=cwd, tool_response="Done!", **given), "--agent", "codex")
+    printed, broke, said, patched = cells()
+    assert text_of(printed.outputs) == "what it printed\n"
+    assert (broke.status, broke.record.output.error) == ("failed", "it broke")
+    assert said.source == "tools.Bash(command='echo hi')"
+    assert list(patched.record.files_written) == [f"{cwd}/new.py"]

@@ -111,6 +111,72 @@ def test_sub_agents_are_taken_in_too(transcript):
     assert Session.open(NAME).state.budget.by_model["big"].subagent_tokens == 6
 
 
+GO = {"prompt": "look", "subagent_type": "x"}
+WORK = [
+    user("look", isSidechain=True),
+    assistant(call("s1", "Read", file_path="/p/b"), name="s"),
+    user(result("s1", "y")),
+    assistant({"type": "text", "text": "It says y."}, name="s2"),
+]
+
+
+@pytest.mark.parametrize("how", ["meta", "answer", "async", "inline"])
+def test_a_sub_agent_stands_below_its_call_whose_result_builds_on_it(how, transcript):
+    inner = transcript.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    answer: dict[str, Any] = {"content": [{"type": "text", "text": "It says y."}]}
+    if how != "meta":
+        answer["agentId"] = "a1"
+    if how == "async":
+        answer = {"agentId": "a1", "status": "async_launched"}
+    asked, answered = assistant(call("t5", "Agent", **GO)), user(result("t5", "It says y."))
+    if how == "inline":  # as older versions wrote it
+        del answer["agentId"]
+        inside = [{**record, "isSidechain": True} for record in WORK]
+        write(transcript, [asked, *inside, {**answered, "toolUseResult": answer}])
+    else:
+        write(inner, WORK)
+        write(transcript, [asked, {**answered, "toolUseResult": answer}])
+    if how == "meta":
+        inner.with_suffix(".meta.json").write_text('{"toolUseId": "t5"}')
+    write(transcript, [assistant({"type": "text", "text": "All done."}, name="m9")])
+    assert import_transcript(str(transcript)).status == "imported"
+    agent, read, last = list(Session.open(NAME).cells)[-3:]
+    assert agent.source == "tools.Agent(prompt='look', subagent_type='x')"
+    assert agent.record.status == "completed"
+    assert "It says y." in text_of(agent.outputs)
+    assert agent.record.evidence == [read.cell_id]
+    assert read.source == "tools.Read(file_path='/p/b')"
+    assert read.record.parent_id == agent.cell_id
+    assert last.source == "All done."
+    before = notebook_of(NAME).read_bytes()
+    assert import_transcript(str(transcript)).status == "unchanged"
+    assert notebook_of(NAME).read_bytes() == before
+    assert_valid(notebook_of(NAME))
+
+
+def test_a_result_that_is_a_picture_is_one(transcript):
+    source = {"type": "base64", "media_type": "image/png", "data": "AA=="}
+    block = {"type": "tool_result", "tool_use_id": "t7"}
+    picture = {**block, "content": [{"type": "image", "source": source}]}
+    write(transcript, [assistant(call("t7", "Look")), user([picture])])
+    import_transcript(str(transcript))
+    assert Session.open(NAME).cells[-1].outputs[0]["data"] == {"image/png": "AA=="}
+
+
+def test_lines_of_a_file_have_no_numbers(transcript):
+    texts = {"n1": "     1→x\n     2→\ty\n     3→", "n2": "1\tx\n2\ty", "n3": "not\tnumbered"}
+    for name, text in texts.items():
+        write(transcript, [assistant(call(name, "Read", file_path="/f")), user(result(name, text))])
+    import_transcript(str(transcript))
+    shown = [text_of(cell.outputs) for cell in list(Session.open(NAME).cells)[-3:]]
+    assert shown == ["x\n\ty\n\n", "x\ny\n", "not\tnumbered\n"]
+
+
+def test_what_the_client_notes_of_an_interruption_is_no_prompt(transcript):
+    write(transcript, [user([{"type": "text", "text": "[Request interrupted by user]"}])])
+    assert import_transcript(str(transcript)).cells == 5
+
+
 def test_a_session_that_hooks_recorded_is_left_alone(transcript, monkeypatch):
     import io
 
@@ -211,3 +277,15 @@ def test_what_nobody_knows_yet_is_kept(transcript):
     assert kinds == {"file-history-snapshot": 1, "brand-new-kind": 1}
     text = session.objects.get(name).decode()
     assert {json.loads(line)["type"] for line in text.splitlines()} == set(kinds)
+
+
+def test_all_that_nobody_knows_yet_is_kept_however_much_it_is(transcript):
+    strange = [{"type": "progress", "n": n, "text": "x" * 100_000} for n in range(100)]
+    write(transcript, [*strange, user("and now?", uuid="u3")])
+    import_transcript(str(transcript))
+    session = Session.open(NAME)
+    kept = session.stored_state()["session"]["unknown_records"]
+    lines = [line for name in kept for line in session.objects.get(name).decode().splitlines()]
+    numbers = [record["n"] for record in map(json.loads, lines) if record["type"] == "progress"]
+    assert sorted(numbers) == list(range(100))
+    assert sum(kinds.get("progress", 0) for kinds in kept.values()) == 100

@@ -86,6 +86,21 @@ TOKENS = {
     "docker-token": ("dckr" + "_pat_", WORD, 27),
     "groq-key": ("gs" + "k_", LETTERS, 52),
     "newrelic-key": ("NR" + "AK-", string.ascii_uppercase + string.digits, 27),
+    "buildkite-token": ("bk" + "ua_", HEX, 40),
+    "clojars-token": ("CLO" + "JARS_", HEX, 60),
+    "easypost-key": ("EZ" + "AK", LETTERS, 54),
+    "elevenlabs-key": ("s" + "k_", HEX, 48),
+    "neon-key": ("na" + "pi_", HEX, 64),
+    "netlify-token": ("nf" + "p_", LETTERS, 36),
+    "onepassword-token": ("op" + "s_eyJ", LETTERS, 240),
+    "prefect-key": ("pn" + "u_", LETTERS, 36),
+    "pulumi-token": ("pu" + "l-", HEX, 40),
+    "readme-key": ("rd" + "me_", HEX, 70),
+    "scalingo-token": ("tk" + "-us-", WORD, 48),
+    "sonar-token": ("sq" + "p_", HEX, 40),
+    "tavily-key": ("tv" + "ly-", LETTERS, 32),
+    "typeform-token": ("tf" + "p_", LETTERS, 59),
+    "vercel-token": ("vercel" + "_blob_rw_", LETTERS, 46),
 }
 PLAIN = [*TOKENS, "sendgrid-key", "jwt", "discord-token"]
 
@@ -158,6 +173,13 @@ SURROUNDED = {
     "option-key": ("deploy --api-key {} --verbose", chance("opt2", LETTERS, 40)),
     "curl-user": ("curl -u ada:{} https://example.org", STRONG),
     "netrc": ("machine example.org login ada password {}\n", "plainwords1"),
+    "sshpass": ("sshpass -p {} ssh ada@host uptime", STRONG.replace("$", "#")),
+    "mysql": ("mysql -h db -u root -p{} main < dump.sql", STRONG.replace("$", "#")),
+    "docker-login": ("docker login -u ada -p {} registry", STRONG.replace("$", "#")),
+    "redis-cli": ("redis-cli -h cache -p 6379 -a {} ping", STRONG.replace("$", "#")),
+    "npmrc": ("_auth={}\nemail=a@b.c\n", base64.b64encode(b"ada:" + STRONG.encode()).decode()),
+    "env-pass": ("export DB_PASS={} && make", chance("dbp", LETTERS, 20)),
+    "quoted-pass": ("{{'user': 'ada', 'pass': '{}'}}", chance("dbq", LETTERS, 20)),
     "docker-config": (
         '{{"auths": {{"x": {{"auth": "{}"}}}}}}',
         base64.b64encode(b"ada:" + STRONG.encode()).decode(),
@@ -194,6 +216,20 @@ def test_a_token_is_gone_wherever_it_stands(kind: str, around: str) -> None:
     redacted = redact_text(around.replace("{}", secret))
     assert leaves_nothing(secret, redacted), redacted
     assert MARK.search(redacted)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("anthropic-key", "openai-key", "aws-access-key", "google-api-key", "github-token", "jwt"),
+        *("gitlab-token", "slack-token", "stripe-key", "sendgrid-key", "npm-token", "pypi-token"),
+    ],
+)
+def test_a_token_is_gone_from_the_name_of_a_file(kind: str) -> None:
+    secret = planted(kind)
+    for around in ("/tmp/key-{}.txt", "notes/{}/today", "-o {}"):
+        redacted = redact_text(around.replace("{}", secret))
+        assert leaves_nothing(secret, redacted), redacted
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -268,6 +304,15 @@ def test_private_marks_hide_what_is_between_them() -> None:
     escaped = json.dumps(f"a {opening}b{closing}").replace("<", "\\u003c").replace(">", "\\u003e")
     assert MARK.sub("#", redact_text(escaped)) == '"a #"'
     assert redact({"k": f"{opening}b"})["k"].startswith("[REDACTED:private:")
+
+
+def test_private_marks_hide_though_code_or_a_word_stands_before_them() -> None:
+    open_, close = "<pri" + "vate>", "</pri" + "vate>"
+    redacted = redact_text(f"Local<Private> a; mine{open_}plum{close} yours {open_}pear{close} b")
+    assert "plum" not in redacted
+    assert "pear" not in redacted
+    assert redacted.startswith("Local<Private> a; mine[REDACTED:private:")
+    assert redacted.endswith("] b")
 
 
 def test_values_are_judged_by_their_keys() -> None:
@@ -350,6 +395,13 @@ ORDINARY = [
     "private_key: ed25519.Ed25519PrivateKey, key: PKCS7PrivateKeyTypes",
     'if "-----BEGIN RSA PRIVATE " + "KEY-----" in text: raise ValueError("no key")',
     "Basic authentication and basic usage; Basic HTMLParser; Bearer authentication is supported",
+    "void SetPrivate(Local<Private> key, Local<Value> value); C<Private> and B<private>",
+    "return <Private /> || <Private path='/x' />;",
+    "01ecfbc99fd359877552cb5298087ad4  common-password\n9fceb02d0ae598e95dc970b74767f193  x",
+    "    Credential: _win32typing.PyCredHandle,",
+    "mysql -u root -p app < dump.sql; redis-cli -h cache -p 6379 get k; docker login -u ada -p $P",
+    "mysqldump --single-transaction --quick -p --databases app; ssh -p 2222 host; login -p page",
+    "user_pass = None; by_pass: bool = True; _pass=$DB_PASS; 'pass': 'fail'; two_pass=two_pass_v2",
     "AKIA is a prefix; ghp_ too; xoxb-; SG.; hf_hub_download(repo_id='bert-base-uncased')",
 ]
 
