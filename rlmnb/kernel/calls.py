@@ -67,6 +67,8 @@ class Calls:
         self._base: Spent | None = None
         self._inside = 0
         self._lock = threading.Lock()
+        # Threads of one cell share its desk, and one reading of the notebook.
+        self._opening = threading.RLock()
         self.begin("", {})
         current.settle_in(self._here)
 
@@ -155,23 +157,27 @@ class Calls:
 
     def desk(self) -> Desk:
         """Return where the cell that runs asks; made at its first call."""
-        if self._desk is None:
-            self._read()
-            self._pending = Pending(self._notebook(), self._cell_id)
-            if left := self._pending.calls():
-                # What a run had been answered that came to no end.
-                self._kept.add(self._cell_id, left)
-            self._desk = Desk(
-                choosing.provider_for,
-                rules=self._rules(),
-                kept=self._kept,
-                spent=self._spent(),
-                cell_id=self._cell_id,
-                put=self._objects.put,
-                get=self._objects.get,
-                tell=self._pending.add,
-            )
-        return self._desk
+        with self._opening:
+            if self._desk is None:
+                self._desk = self._opened()
+            return self._desk
+
+    def _opened(self) -> Desk:
+        self._read()
+        self._pending = Pending(self._notebook(), self._cell_id)
+        if left := self._pending.calls():
+            # What a run had been answered that came to no end.
+            self._kept.add(self._cell_id, left)
+        return Desk(
+            choosing.provider_for,
+            rules=self._rules(),
+            kept=self._kept,
+            spent=self._spent(),
+            cell_id=self._cell_id,
+            put=self._objects.put,
+            get=self._objects.get,
+            tell=self._pending.add,
+        )
 
     def _settings(self) -> Mapping[str, Any]:
         told = self._about.get(ABOUT)
@@ -205,6 +211,10 @@ class Calls:
         return self._settings().get("notebook") or os.environ.get("JPY_SESSION_NAME")
 
     def _read(self) -> None:
+        with self._opening:
+            self._read_if_changed()
+
+    def _read_if_changed(self) -> None:
         path = self._notebook()
         try:
             status = os.stat(path) if path else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -41,15 +42,18 @@ class Surroundings:
 
 _program = Desk(choosing.provider_for)
 _now: list[Surroundings] = []
+# Threads of one cell may make its first calls at once; one of them settles for all.
+_settling = threading.RLock()
 
 
 def surroundings() -> Surroundings:
     """Return where we are: in a kernel, which says so itself, else in a program of its own."""
-    if not _now and models.settle is not None:
-        models.settle()
-    if not _now:
-        _now.append(Surroundings(lambda: _program))
-    return _now[0]
+    with _settling:
+        if not _now and models.settle is not None:
+            models.settle()
+        if not _now:
+            _now.append(Surroundings(lambda: _program))
+        return _now[0]
 
 
 def settle_in(there: Surroundings) -> None:
