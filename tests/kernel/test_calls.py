@@ -24,7 +24,15 @@ from rlmnb.models import prices
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
-from rlmnb.testing.chat_api import ChatApi, Failure, always, chat_api, failing, model_directory
+from rlmnb.testing.chat_api import (
+    Answer,
+    ChatApi,
+    Failure,
+    always,
+    chat_api,
+    failing,
+    model_directory,
+)
 from tests.conftest import Run
 
 pytestmark = pytest.mark.kernel
@@ -327,6 +335,32 @@ def test_asynchronous_and_batched_calls_in_a_cell_are_kept_in_the_order_of_the_c
     edit(3, "print(keep('c'))")
     assert again().executed == ["c3"]
     assert len(api.asked) == 11
+
+
+def test_threads_of_a_cell_that_ask_at_once_lose_no_answer(serve: Callable[..., ChatApi]):
+    api = serve()
+    notebook(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from threading import Barrier\n"
+        "together = Barrier(8)\n"
+        "def asked(text):\n    together.wait()\n    return llm_query(text)\n"
+        "with ThreadPoolExecutor(8) as pool: said = list(pool.map(asked, 'abcdefgh'))",
+        "b = [llm_query('i')]",
+    )
+    first = again()
+    assert first.errors == {}
+    assert first.calls.as_dict()["made"] == len(api.asked) == 9
+    assert sorted(call["request"]["prompt"] for call in record(0)["calls"]) == list("abcdefgh")
+    assert again(force=frozenset({"c0", "c1"}), calls="none").calls.as_dict()["reused"] == 9
+
+
+def test_a_server_that_fails_costs_no_answer_that_was_kept(serve: Callable[..., ChatApi]):
+    serve(failing([Answer("first")], then=always(Failure(400))))
+    notebook("print(llm_query('one'))")
+    assert again().errors == {}
+    assert again(calls="all").failed == ["c0"]
+    assert again(calls="none").errors == {}
+    assert shown(0) == "first\n"
 
 
 def test_a_warm_kernel_makes_no_call_twice_and_sees_what_was_pruned(

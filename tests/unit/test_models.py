@@ -254,6 +254,41 @@ def test_calls_that_a_cell_no_longer_makes_stay_until_they_are_pruned():
     assert shown == [("a", True), ("c", True), ("b", False)]
 
 
+def test_what_came_to_no_answer_replaces_none_that_is_paid_for():
+    first = desk_of(Parrot())
+    ask(request(), first)
+    second = replace(again(first, mode="all"), provider_for=lambda _: Parrot(ModelError("gone")))
+    with pytest.raises(ModelError):
+        ask(request(), second)
+    kept = keptcalls.merged(keptcalls.merged([], first.done()), second.done())
+    third = replace(again(first, mode="none"), kept=Kept({"c1": kept}))
+    assert ask(request(), third).text == "hello 1"
+
+
+def test_a_question_that_is_asked_less_often_keeps_all_its_answers():
+    first = desk_of(Parrot())
+    for _ in range(3):
+        ask(request(), first)
+    second = again(first)
+    ask(request(), second)
+    kept = keptcalls.merged(keptcalls.merged([], first.done()), second.done())
+    third = replace(again(first, mode="none"), kept=Kept({"c1": kept}))
+    assert [ask(request(), third).text for _ in range(3)] == ["hello 1", "hello 2", "hello 3"]
+    anew = again(first, mode="all")
+    ask(request(), anew)
+    assert len(keptcalls.merged(kept, anew.done())) == 1
+
+
+def test_a_run_that_ends_early_drops_no_answer_however_many_there_are():
+    first = desk_of(Parrot())
+    for number in range(300):
+        ask(request(f"{number}"), first)
+    kept = keptcalls.merged([], first.done())
+    for _ in range(2):
+        kept = keptcalls.merged(kept, [])
+    assert len(kept) == 300
+
+
 @pytest.mark.parametrize(
     "damaged",
     [None, 5, "x", [None], [{"key": 1}], [{"key": "k", "model": "m"}], [{"key": "k", "model": 5}]],
