@@ -188,12 +188,15 @@ def _reserve(ticket: Ticket, desk: Desk) -> Spent:
     """Take what a call may cost out of the budget before it is made, or refuse it."""
     request, recursive = ticket.request, ticket.depth > 0
     characters = sum(len(each.content) for each in request.messages) + len(request.system or "")
-    tokens = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
-    usd = prices.cost(request.model, tokens, 0) if desk.rules.limits.usd is not None else None
+    asked, answered = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
+    tokens = asked + answered
+    priced = desk.rules.limits.usd is not None
+    usd = prices.cost(request.model, asked, answered) if priced else None
     this = Spent(
         calls=1,
         tokens=tokens,
-        input_tokens=tokens,
+        input_tokens=asked,
+        output_tokens=answered,
         usd=usd or 0.0,
         recursive_calls=int(recursive),
     )

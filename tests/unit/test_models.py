@@ -390,6 +390,15 @@ def test_where_money_is_limited_an_unknown_price_is_not_zero():
     assert Spent(calls=2, unpriced=1, usd=0.5).as_dict()["usd"] == 0.5
 
 
+def test_an_answer_that_is_bounded_is_priced_as_one_before_it_is_asked_for():
+    bounded = Request(PRICED, (Message("user", "q"),), parameters={"max_tokens": 1_000_000})
+    price = prices.cost(PRICED, 0, 1_000_000)
+    assert price is not None
+    desk = desk_of(Parrot(), rules=Rules(limits=Limits(usd=price * 0.9)))
+    with pytest.raises(BudgetError, match="this call needs"):
+        ask(bounded, desk)
+
+
 def test_a_budget_holds_for_calls_side_by_side_and_force_goes_past_it():
     started, go = threading.Barrier(4), threading.Event()
 
@@ -611,6 +620,22 @@ class Dated(BaseModel):
     on: date
 
 
+def test_the_twin_takes_the_same_arguments_in_the_same_order(server: Callable[..., ChatApi]):
+    server()
+    assert asyncio.run(models.allm_query("q", None, "be short", int)) == 1
+    assert models.llm_query("q", None, "be short", int) == 1
+
+
+def test_a_parameter_that_a_model_does_not_take_is_told_with_the_next_step(
+    server: Callable[..., ChatApi],
+):
+    server()
+    with pytest.raises(ModelError, match="frobnicate") as caught:
+        models.llm_query("q", frobnicate=1)
+    assert caught.value.hint is not None
+    assert "llm models --options" in caught.value.hint
+
+
 def test_a_typed_answer_is_asked_for_again_with_what_was_wrong(server: Callable[..., ChatApi]):
     api = server(["no JSON", '{"name": "Ann"}', '{"name": "Ann", "age": 41}'])
     assert models.llm_query("who?", schema=Person) == Person(name="Ann", age=41)
@@ -689,7 +714,19 @@ def test_the_text_of_an_error_in_a_cell_has_the_next_step():
     assert error.message == "it did not answer"
 
 
-def test_attachments_are_sent_and_part_of_the_key(server: Callable[..., ChatApi], tmp_path: Path):
+def test_attachments_are_sent_also_when_an_answer_is_asked_for_again(
+    server: Callable[..., ChatApi],
+):
+    api = server(["no list", "[1, 2]"])
+    assert models.llm_query("numbers?", schema=list[int], attachments=[b"\x89PNG 1"]) == [1, 2]
+    for asked in api.asked:
+        (question,) = (
+            each for each in asked.messages if each["role"] == "user" and "numbers?" in str(each)
+        )
+        assert [part["type"] for part in question["content"]] == ["text", "image_url"]
+
+
+def test_attachments_are_part_of_the_key(server: Callable[..., ChatApi], tmp_path: Path):
     from rlmnb.models.calling import request_for
 
     server()
