@@ -9,6 +9,7 @@ import pytest
 
 import rlmnb
 from rlmnb import Session, digest
+from rlmnb.cli import text
 from tests.conftest import Run
 
 KEY, OTHER = digest.of_text("one"), digest.of_text("two")
@@ -59,6 +60,23 @@ def test_pruning_says_what_it_would_do_first(demo: Session, run: Run, run_json: 
     assert run("calls", "demo").stderr == "no model calls\n"
     assert run("calls", "prune", "demo", "--older-than", "soon").returncode == 2
     assert run("verify", "demo").returncode == 0
+
+
+def test_pruning_by_model_leaves_the_answers_of_others(run_json: Callable[..., Any]):
+    former = [call(current=False), call(OTHER, current=False, model="other", answered_by="other")]
+    made = {"source": "a = llm_query('q')", "type": "llm_call", "output": "r\n"}
+    rlmnb.append("demo", {**made, "calls": former})
+    assert run_json("calls", "prune", "demo", "--model", "other", "--yes")["removed"] == 1
+    assert [each["key"] for each in run_json("calls", "demo")] == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0, "$0.0000"), (0.00000213, "$0.0000021"), (0.000042, "$0.000042"), (0.0042, "$0.0042"),
+     (1234.5, "$1,234.50"), (None, "-")],
+)  # fmt: skip
+def test_an_amount_of_money_is_never_shown_as_nothing(amount: float | None, shown: str):
+    assert text.money(amount) == shown
 
 
 def test_limits_are_set_checked_and_taken_away(
