@@ -40,7 +40,7 @@ def status(args: Namespace) -> int:
     tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if stale:
-        text.note(f"bring them up to date: rlmnb replay {session.place.name}")
+        text.note(f"bring them up to date: rlmnb replay {session.place.word}")
     return 0
 
 
@@ -74,7 +74,7 @@ def run_replay(args: Namespace) -> int:
     if args.edit and not args.on_fork:
         raise InvalidNameError(
             "--edit changes a fork, never the session itself",
-            hint=f"run: rlmnb replay {session.place.name} --on-fork --edit CELL CODE",
+            hint=f"run: rlmnb replay {session.place.word} --on-fork --edit CELL CODE",
         )
     before = session.whole() if args.diff or args.on_fork else None
     if args.on_fork:
@@ -101,7 +101,7 @@ def run_replay(args: Namespace) -> int:
         _tell_report(session, report)
         if before is not None:
             _tell_difference(session, before)
-    return 1 if report.failed else 0
+    return 1 if report.failed or report.skipped else 0
 
 
 def _wishes(session: Session, args: Namespace) -> Wishes:
@@ -165,7 +165,7 @@ def _calls_line(report: Report) -> str:
         return ""
     parts = [
         f"{text.count(each.calls, 'model call')} {word}, {each.tokens} tokens"
-        + (f", ${each.usd:.4f}" if each.calls > each.unpriced else "")
+        + (f", {text.money(each.usd)}" if each.calls > each.unpriced else "")
         for word, each in (("made", made), ("saved", reused))
         if each.calls
     ]
@@ -214,7 +214,7 @@ def _tell_difference(session: Session, before: dict[str, Any]) -> None:
 
 
 def _verify(session: Session, report: Report, *, as_json: bool) -> int:
-    ok = not report.executed and not report.failed
+    ok = not (report.executed or report.failed or report.skipped)
     if as_json:
         text.print_json({**report.as_dict(), "verified": ok})
     elif ok:
