@@ -56,7 +56,7 @@ def _both(args: Namespace) -> tuple[Session, Session]:
     if not isinstance(origin, str):
         raise RlmnbError(
             f"{first.place.name} is no fork, so there is nothing to compare it with",
-            hint=f"name the other: rlmnb diff {first.place.name} OTHER",
+            hint=f"name the other: rlmnb diff {first.place.word} OTHER",
         )
     check_session_id(origin)  # a notebook's word must not make us open just any path
     try:
@@ -64,7 +64,7 @@ def _both(args: Namespace) -> tuple[Session, Session]:
     except SessionNotFoundError as error:
         raise SessionNotFoundError(
             f"{first.place.name} was forked from {origin}, which is not there: {error.message}",
-            hint=error.hint or f"name the other: rlmnb diff OTHER {first.place.name}",
+            hint=error.hint or f"name the other: rlmnb diff OTHER {first.place.word}",
         ) from None
 
 
@@ -164,7 +164,7 @@ def _tell(session: Session, found: Sequence[Remark], *, all_of_them: bool) -> No
             text.say(text.painted(head, "stale"), text.wrapped(each.message, len(head), 8))
             text.say(text.painted(f"        {text.wrapped(each.advice, 8, 8)}", "dim"))
         if number > _SHOWN and not all_of_them:
-            text.say(f"  … {number - _SHOWN} more: rlmnb lint {session.place.name} --only {rule}")
+            text.say(f"  … {number - _SHOWN} more: rlmnb lint {session.place.word} --only {rule}")
         text.say()
     cells = len({each.cell_id for each in found})
     text.say(f"{text.count(len(found), 'remark')} on {text.count(cells, 'cell')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
 from dataclasses import asdict
@@ -25,6 +26,10 @@ def execute(args: Namespace) -> int:
     code = sys.stdin.read() if args.cell == "-" else args.cell
     if not code.strip():
         raise InvalidNameError("there is no code to run", hint="run: rlmnb exec 'print(1)'")
+    if args.session is None and looks_like_path(code):
+        # It would be run, and fail, in another session than the one that is meant.
+        hint = f"run: rlmnb exec {shlex.quote(code)} 'print(1)'"
+        raise InvalidNameError(f"{code} is a notebook, and there is no code to run", hint=hint)
     session = begun(args.session)
     cell_id = session.append(code)
     # It was asked for, with all it does; a stale cell it builds on runs first, unless that one
@@ -62,9 +67,9 @@ def execute(args: Namespace) -> int:
     sys.stdout.write(text.printable(text_of(cell.outputs)))
     if cell_id in report.skipped:
         text.note(f"not run: {'; '.join(report.causes[cell_id])}")
-        text.note(f"bring the session up to date: rlmnb replay {session.place.name}")
+        text.note(f"bring the session up to date: rlmnb replay {session.place.word}")
     elif failed:
-        text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.name} {cell_id}")
+        text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.word} {cell_id}")
     return 1 if failed else 0
 
 
@@ -145,7 +150,7 @@ def _status(session: Session, args: Namespace) -> int:
         text.print_json({"state": "none", "target": session.place.name})
     else:
         text.say(f"no kernel is running for {session.place.name}")
-        text.note(f"start one with: rlmnb kernel start {session.place.name}")
+        text.note(f"start one with: rlmnb kernel start {session.place.word}")
     return 1
 
 
