@@ -66,6 +66,7 @@ def test_without_leave_nothing_is_deleted(run, run_json):
     # What does not hold is not proven, though nothing ran.
     proof = run_json("replay", "demo", "--verify", code=1)
     assert (proof["executed"], proof["verified"]) == ([], False)
+    assert numbers(session, proof["left"]) == [2]
     assert Path("precious.txt").read_text() == "mine"
     for sly in (
         "t = tools\nt.Bash(command='rm -f precious.txt')",
