@@ -78,6 +78,7 @@ class Calls:
         self._about = about or {}
         self._desk: Desk | None = None
         self._pending: Pending | None = None
+        self._left: list[Call] = []
         self._default: str | None = None
         self._looked: dict[str, dict[str, str]] = {}
         self._here = current.Surroundings(
@@ -99,6 +100,8 @@ class Calls:
             self._since[self._cell_id] = calls
             self._kept.put(self._cell_id, calls)
             found["calls"] = calls
+        if self._left and self._settings():
+            found["left_over"] = [{**call, "response": ""} for call in self._left]
         if self._default is not None:
             found["default_model"] = self._default
         if self._looked:
@@ -165,14 +168,18 @@ class Calls:
     def _opened(self) -> Desk:
         self._read()
         self._pending = Pending(self._notebook(), self._cell_id)
-        if left := self._pending.calls():
-            # What a run had been answered that came to no end.
-            self._kept.add(self._cell_id, left)
+        self._left = self._pending.calls()
+        spent = self._spent()
+        if self._left:
+            # What a run had been answered that came to no end: paid for, and counted by nobody yet.
+            self._kept.add(self._cell_id, self._left)
+            for call in self._left:
+                spent = spent.plus(budget.spent_on(call))
         return Desk(
             choosing.provider_for,
             rules=self._rules(),
             kept=self._kept,
-            spent=self._spent(),
+            spent=spent,
             cell_id=self._cell_id,
             put=self._objects.put,
             get=self._objects.get,

@@ -180,7 +180,8 @@ def _not_kept(request: Request, desk: Desk) -> CallNotKeptError:
     return CallNotKeptError(
         f"{where} asks {request.model} for an answer that is not kept, and no call may be made; "
         f"{why}",
-        hint="make the call with: rlmnb replay --calls once",
+        hint="make the call with: rlmnb replay --calls once, and without the tag "
+        "rlmnb:calls=none if the cell has it",
     )
 
 

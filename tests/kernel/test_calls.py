@@ -21,6 +21,7 @@ from rlmnb import Session
 from rlmnb.errors import KernelError
 from rlmnb.format.record import CellRecord
 from rlmnb.models import prices
+from rlmnb.models.spending import overview
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
@@ -112,6 +113,9 @@ def test_of_ten_calls_two_edited_ones_are_two_requests_and_the_report_says_what_
     assert counted["usd_saved"] == pytest.approx(
         prices.cost(MODEL, before.input - old[0], before.output - old[1]), abs=1e-9
     )
+    found = overview(Session.open("nb.ipynb").stored_state())
+    assert (found["spent"]["tokens"], found["saved"]["calls"]) == (now.total, 8)
+    assert found["saved"]["usd"] == pytest.approx(counted["usd_saved"], abs=1e-9)
     verified = run("replay", "nb.ipynb", "--verify", "--json")
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["calls"]["made"] == 0
@@ -363,6 +367,18 @@ def test_a_server_that_fails_costs_no_answer_that_was_kept(serve: Callable[..., 
     assert shown(0) == "first\n"
 
 
+def test_a_proof_that_fails_leaves_the_notebook_as_it_was(serve: Callable[..., ChatApi], run: Run):
+    serve()
+    notebook("print(llm_query('one'))")
+    assert again().errors == {}
+    edit(0, "print(llm_query('two'))")
+    assert run("status", "nb.ipynb").returncode == 0
+    before = Path("nb.ipynb").read_bytes()
+    done = run("replay", "nb.ipynb", "--verify")
+    assert (done.returncode, "source edited" in done.stdout) == (1, True)
+    assert Path("nb.ipynb").read_bytes() == before
+
+
 def test_a_warm_kernel_makes_no_call_twice_and_sees_what_was_pruned(
     serve: Callable[..., ChatApi], run: Run
 ):
@@ -477,6 +493,9 @@ def test_answers_of_a_cell_whose_kernel_died_are_not_paid_for_twice(serve: Calla
     assert report.calls.as_dict()["reused"] == 4
     assert len(api.asked) == 4
     assert os.listdir(".rlmnb/nb.ipynb/calls") == []
+    found = overview(Session.open("nb.ipynb").stored_state())
+    assert (found["spent"]["tokens"], found["saved"]["calls"]) == (api.served.total, 4)
+    assert "left_over" not in record(0)["run"]
 
 
 def test_a_cell_run_by_hand_in_a_server_finds_what_its_notebook_keeps(
