@@ -493,7 +493,11 @@ class Session:
                 **({"cwd": os.path.dirname(self.path)} if self._place.plain else {}),
                 "parent_session_id": self.id,
                 "forked_from": portable(
-                    {"session_id": self.id, "cell_id": last.cell_id if last else None}
+                    {
+                        "session_id": self.id,
+                        "cell_id": last.cell_id if last else None,
+                        **({"notebook": self.path} if self._place.plain else {}),
+                    }
                 ),
             },
             "lifecycle": {"phase": "running"},

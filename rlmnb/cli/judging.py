@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -52,13 +53,20 @@ def _both(args: Namespace) -> tuple[Session, Session]:
     if args.b is not None:
         return first, opened(Namespace(session=args.b))
     fork = sessions.section(first.stored_state()).get("forked_from")
-    origin = fork.get("session_id") if isinstance(fork, dict) else None
+    fork = fork if isinstance(fork, dict) else {}
+    origin = fork.get("session_id")
     if not isinstance(origin, str):
         raise RlmnbError(
             f"{first.place.name} is no fork, so there is nothing to compare it with",
             hint=f"name the other: rlmnb diff {first.place.word} OTHER",
         )
-    check_session_id(origin)  # a notebook's word must not make us open just any path
+    # A notebook's word must not make us open just any path.
+    check_session_id(origin)
+    if isinstance(path := fork.get("notebook"), str):
+        raise RlmnbError(
+            f"{first.place.name} was forked from {path}, which is no session",
+            hint=f"if that is what you want: rlmnb diff {shlex.quote(path)} {first.place.word}",
+        )
     try:
         return opened(Namespace(session=origin)), first
     except SessionNotFoundError as error:
