@@ -304,6 +304,15 @@ def test_exec_runs_code_as_a_new_cell(run, run_json):
     assert len(warm.running()) == 2
 
 
+def test_what_exec_could_not_bring_to_its_end_does_not_hold(run, run_json):
+    died = run_json("exec", "demo", "y = 1; import os; os._exit(1)", code=3)
+    assert "the kernel died" in died["error"]["message"]
+    assert run("exec", "demo", "print('goes on')").stdout == "goes on\n"
+    stale = {row["cell_id"] for row in run_json("status", "demo")["stale"]}
+    assert [cell.cell_id in stale for cell in Session.open("demo").cells] == [True, False]
+    assert [row["status"] for row in run_json("cells", "demo")] == ["failed", "completed"]
+
+
 def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
     session = Session.create("demo", cwd=".")
     session.append("out = tools.Bash(command='touch above.txt')", type="tool", output="")
