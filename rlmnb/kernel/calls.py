@@ -93,7 +93,8 @@ class Calls:
     def finish(self) -> dict[str, Any]:
         """Return what the trace of the cell has to tell of its calls; nothing if it made none."""
         found: dict[str, Any] = {}
-        if self._pending is not None:
+        if self._pending is not None and not self._settings():
+            # A replay does so itself once the notebook has them: an interrupt may come between.
             with self.apart():
                 self._pending.clear()
         if self._desk is not None and (calls := self._desk.done()):
@@ -168,7 +169,8 @@ class Calls:
     def _opened(self) -> Desk:
         self._read()
         self._pending = Pending(self._notebook(), self._cell_id)
-        self._left = self._pending.calls()
+        known = {_likeness(call) for call in self._kept.by_cell.get(self._cell_id, ())}
+        self._left = [call for call in self._pending.calls() if _likeness(call) not in known]
         spent = self._spent()
         if self._left:
             # What a run had been answered that came to no end: paid for, and counted by nobody yet.
@@ -277,6 +279,10 @@ class Calls:
             "output": digest.output_hash(cells[at].get("outputs") or []),
         }
         return seen
+
+
+def _likeness(call: Call) -> tuple[Any, ...]:
+    return call["key"], call.get("at"), call.get("response"), call.get("object")
 
 
 def cell(name: str | int) -> Any:

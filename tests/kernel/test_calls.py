@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -496,6 +499,21 @@ def test_answers_of_a_cell_whose_kernel_died_are_not_paid_for_twice(serve: Calla
     found = overview(Session.open("nb.ipynb").stored_state())
     assert (found["spent"]["tokens"], found["saved"]["calls"]) == (api.served.total, 4)
     assert "left_over" not in record(0)["run"]
+
+
+def test_an_interrupt_costs_no_answer_that_was_paid_for(serve: Callable[..., ChatApi]):
+    never = threading.Event()
+    api = serve(lambda asked: Answer("late", until=never) if asked.prompt == "slow" else "early")
+    notebook("a = [llm_query(text) for text in ('one', 'two', 'slow')]")
+    process = subprocess.Popen([sys.executable, "-m", "rlmnb", "replay", "nb.ipynb"])
+    assert api.wait_for_waiting(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    never.set()
+    counted = again().calls.as_dict()
+    assert (counted["made"], counted["reused"]) == (1, 2)
+    assert api.prompts.count("one") == 1
+    assert os.listdir(".rlmnb/nb.ipynb/calls") == []
 
 
 def test_a_cell_run_by_hand_in_a_server_finds_what_its_notebook_keeps(
