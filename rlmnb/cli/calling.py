@@ -177,8 +177,8 @@ def _cost(spent: dict[str, Any]) -> str:
 
 def _set(session: Session, wanted: list[str]) -> None:
     for each in wanted:
-        name, _, value = each.partition("=")
-        if name not in _LIMITS:
+        name, said, value = each.partition("=")
+        if name not in _LIMITS or not said:
             raise InvalidNameError(
                 f"{each!r} sets no limit", hint=f"one of {', '.join(f'{n}=' for n in _LIMITS)}"
             )
@@ -192,13 +192,13 @@ def _set(session: Session, wanted: list[str]) -> None:
 
 def _number(name: str, value: str) -> float | int | None:
     fixed = name in ("depth", "recursive")
-    if value in ("none", "") and not fixed:
+    if value == "none" and not fixed:
         return None
     try:
         number = float(value) if name == "usd" else int(value)
     except ValueError:
         raise InvalidNameError(f"{name}={value} is no number") from None
-    if number < 0 or number != number or (name == "depth" and not 1 <= number <= DEEPEST):
+    if not 0 <= number < float("inf") or (name == "depth" and not 1 <= number <= DEEPEST):
         wanted = f"from 1 to {DEEPEST}" if name == "depth" else "0 or more"
         raise InvalidNameError(f"{name} is {wanted}, found {value}")
     return number

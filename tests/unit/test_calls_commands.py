@@ -87,10 +87,14 @@ def test_limits_are_set_checked_and_taken_away(
     assert limits == {"tokens": 1000, "calls": 7, "usd": 2.5, "recursive_calls": 3, "depth": 3}
     assert run_json("budget", "demo", "--set", "usd=none")["limits"]["usd"] is None
     assert "0 of 7" in run("budget", "demo").stdout
-    for wrong in ("depth=4", "depth=0", "calls=-1", "calls=x", "usd=nan", "money=5", "depth=none"):
+    for wrong in (
+        *("depth=4", "depth=0", "calls=-1", "calls=x", "usd=nan", "money=5", "depth=none"),
+        *("calls", "calls=", "usd=inf"),
+    ):
         done = run("budget", "demo", "--set", wrong)
         assert done.returncode == 2, wrong
-    assert run_json("budget", "demo")["limits"]["depth"] == 3
+    limits = run_json("budget", "demo")["limits"]
+    assert (limits["depth"], limits["calls"]) == (3, 7)
 
 
 def test_what_an_agents_tokens_cost_is_derived_and_never_stored(
