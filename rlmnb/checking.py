@@ -49,7 +49,7 @@ def verify(place: Place) -> Verdict:
     on_disk = index_file.load(place)
     if not os.path.lexists(place.notebook):
         raise NotebookError(
-            f"{place.notebook}: is missing", hint=f"run: rlmnb doctor --fix {place.name}"
+            f"{place.notebook}: is missing", hint=f"run: rlmnb doctor --fix {place.word}"
         )
     whole = notebook.read_whole(place.notebook)
     byhand.lay_over(place, whole)

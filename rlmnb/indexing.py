@@ -61,7 +61,7 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
     """Return an index that describes the notebook as it is now; `keep` writes it back."""
     folded = catch_up(place)
     if folded is not None and folded.why_not and not os.path.lexists(place.notebook):
-        raise NotebookError(folded.why_not, hint=f"run: rlmnb doctor --fix {place.name}")
+        raise NotebookError(folded.why_not, hint=f"run: rlmnb doctor --fix {place.word}")
     old = index_file.load(place)
     if old is not None and old["notebook"].get("by_hand") != byhand.version(place):
         return _read_anew(place, old, folded, keep=keep)

@@ -166,7 +166,7 @@ class Session:
         try:
             return find()
         except CellNotFoundError as error:
-            hint = (error.hint or "").replace("rlmnb cells", f"rlmnb cells {self._place.name}")
+            hint = (error.hint or "").replace("rlmnb cells", f"rlmnb cells {self._place.word}")
             raise CellNotFoundError(f"{self._place.name}: {error.message}", hint=hint) from None
 
     def chain(self, cell_id: str | int, *, reverse: bool = False) -> list[tuple[Cell, int]]:
@@ -449,7 +449,7 @@ class Session:
         if folded.why_not is not None:
             raise StorageError(
                 f"kept in the journal, but not in the notebook yet: {folded.why_not}",
-                hint=f"run: rlmnb doctor --fix {self._place.name}",
+                hint=f"run: rlmnb doctor --fix {self._place.word}",
             )
         self._read()
 
@@ -493,7 +493,11 @@ class Session:
                 **({"cwd": os.path.dirname(self.path)} if self._place.plain else {}),
                 "parent_session_id": self.id,
                 "forked_from": portable(
-                    {"session_id": self.id, "cell_id": last.cell_id if last else None}
+                    {
+                        "session_id": self.id,
+                        "cell_id": last.cell_id if last else None,
+                        **({"notebook": self.path} if self._place.plain else {}),
+                    }
                 ),
             },
             "lifecycle": {"phase": "running"},

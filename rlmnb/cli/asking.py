@@ -64,6 +64,6 @@ def _tell(finished: Finished) -> None:
     if finished.ending != "answered":
         text.note(f"no answer ({finished.ending}): {finished.problem}")
     spent = finished.spent
-    usd = "price unknown" if spent["usd"] is None else f"${spent['usd']:.4f}"
+    usd = "price unknown" if spent["usd"] is None else text.money(spent["usd"])
     counted = f"{spent['calls']} calls, {spent['tokens']} tokens, {usd}"
     text.note(f"{len(finished.steps)} steps, {counted}; see them: rlmnb cells {finished.session}")

@@ -48,9 +48,13 @@ def _rows(session: Session, args: Namespace) -> list[tuple[str, dict[str, Any]]]
         found += [
             (str(cell.cell_id), call)
             for call in calls_of(cell.raw["metadata"].get("rlmnb"))
-            if args.model in (None, call["model"], call.get("answered_by"))
+            if _is_to(call, args.model)
         ]
     return found
+
+
+def _is_to(call: dict[str, Any], model: str | None) -> bool:
+    return model in (None, call.get("model"), call.get("answered_by"))
 
 
 def _list(session: Session, args: Namespace) -> int:
@@ -64,7 +68,7 @@ def _list(session: Session, args: Namespace) -> int:
             call["model"],
             call["key"].removeprefix("sha256:")[:_SHOWN_KEY],
             _tokens(call),
-            _money(call.get("cost_usd")),
+            text.money(call.get("cost_usd")),
             text.ago(call.get("at")),
             _state(call),
         )
@@ -81,10 +85,6 @@ def _tokens(call: dict[str, Any]) -> str:
     usage = call.get("usage") or {}
     known = [usage.get(name) for name in ("input", "output")]
     return "-" if None in known else f"{known[0]}+{known[1]}"
-
-
-def _money(value: object) -> str:
-    return f"${value:.4f}" if isinstance(value, int | float) else "-"
 
 
 def _state(call: dict[str, Any]) -> str:
@@ -111,8 +111,11 @@ def _pruned(session: Session, args: Namespace) -> int:
         out = [
             at
             for at, call in enumerate(calls)
-            if not call.get("current", True)
-            or (args.older_than is not None and expired(call, now, args.older_than))
+            if _is_to(call, args.model)
+            and (
+                not call.get("current", True)
+                or (args.older_than is not None and expired(call, now, args.older_than))
+            )
         ]
         if out:
             gone[cell_id] = out
@@ -152,7 +155,7 @@ def run_budget(args: Namespace) -> int:
     for model, use in found["agent"]["by_model"].items():
         beside = f"{use.get('cache_read_tokens') or 0} from cache"
         beside += f", {use['subagent_tokens']} by sub-agents" if use.get("subagent_tokens") else ""
-        cost = _money(use["cost_usd"]) if use["cost_usd"] is not None else "price unknown"
+        cost = text.money(use["cost_usd"]) if use["cost_usd"] is not None else "price unknown"
         text.say(f"  agent, {model}: ", f"{use.get('tokens') or 0} tokens ({beside}), {cost}")
     return 0
 
@@ -168,14 +171,14 @@ def _limit_usd(limit: float | None) -> str | None:
 def _cost(spent: dict[str, Any]) -> str:
     if spent["usd"] is None:
         return "price unknown"
-    shown = _money(spent["usd"])
+    shown = text.money(spent["usd"])
     return f"{shown} and {spent['unpriced']} calls of unknown price" if spent["unpriced"] else shown
 
 
 def _set(session: Session, wanted: list[str]) -> None:
     for each in wanted:
-        name, _, value = each.partition("=")
-        if name not in _LIMITS:
+        name, said, value = each.partition("=")
+        if name not in _LIMITS or not said:
             raise InvalidNameError(
                 f"{each!r} sets no limit", hint=f"one of {', '.join(f'{n}=' for n in _LIMITS)}"
             )
@@ -189,13 +192,13 @@ def _set(session: Session, wanted: list[str]) -> None:
 
 def _number(name: str, value: str) -> float | int | None:
     fixed = name in ("depth", "recursive")
-    if value in ("none", "") and not fixed:
+    if value == "none" and not fixed:
         return None
     try:
         number = float(value) if name == "usd" else int(value)
     except ValueError:
         raise InvalidNameError(f"{name}={value} is no number") from None
-    if number < 0 or number != number or (name == "depth" and not 1 <= number <= DEEPEST):
+    if not 0 <= number < float("inf") or (name == "depth" and not 1 <= number <= DEEPEST):
         wanted = f"from 1 to {DEEPEST}" if name == "depth" else "0 or more"
         raise InvalidNameError(f"{name} is {wanted}, found {value}")
     return number

@@ -215,7 +215,7 @@ def _amount(number: float | None, unit: str) -> str:
     if number is None:
         return "unknown"
     if unit == "$":
-        return f"${number:,.4f}" if number < 1 else f"${number:,.2f}"
+        return text.money(number)
     if unit == "ms":
         return f"{number / 1000:,.1f} s"
     return f"{number:,}"

@@ -46,7 +46,7 @@ def show_graph(args: Namespace) -> int:
     else:
         _hand_over(written(picture, form), args.output)
     if picture.collapsed and not args.by_turn:
-        every = f"rlmnb graph {session.place.name} --all"
+        every = f"rlmnb graph {session.place.word} --all"
         text.note(
             f"note: {picture.cells} cells are drawn as {text.count(len(picture.nodes), 'node')}; "
             f"every cell: {every}; around one: --cell CELL"
@@ -63,7 +63,7 @@ def _put_into(session: Session, picture: Picture, args: Namespace) -> int:
     if args.form or args.output:
         raise InvalidNameError(
             "--into-notebook draws a Mermaid picture into the notebook, and nowhere else",
-            hint=f"run: rlmnb graph {session.place.name} --into-notebook",
+            hint=f"run: rlmnb graph {session.place.word} --into-notebook",
         )
     cell_id = put_into(session, picture)
     if args.json:
@@ -79,7 +79,7 @@ def _chosen_cell(session: Session, asked: str) -> str:
         raise CellNotFoundError(
             f"cell {cell.number} ({cell.cell_id}) of {session.place.name} is {cell.type}, which "
             "needs nothing and which nothing needs; wanted a code cell",
-            hint=f"see which there are: rlmnb cells {session.place.name}",
+            hint=f"see which there are: rlmnb cells {session.place.word}",
         )
     return cell.cell_id
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
@@ -52,19 +53,26 @@ def _both(args: Namespace) -> tuple[Session, Session]:
     if args.b is not None:
         return first, opened(Namespace(session=args.b))
     fork = sessions.section(first.stored_state()).get("forked_from")
-    origin = fork.get("session_id") if isinstance(fork, dict) else None
+    fork = fork if isinstance(fork, dict) else {}
+    origin = fork.get("session_id")
     if not isinstance(origin, str):
         raise RlmnbError(
             f"{first.place.name} is no fork, so there is nothing to compare it with",
-            hint=f"name the other: rlmnb diff {first.place.name} OTHER",
+            hint=f"name the other: rlmnb diff {first.place.word} OTHER",
         )
-    check_session_id(origin)  # a notebook's word must not make us open just any path
+    # A notebook's word must not make us open just any path.
+    check_session_id(origin)
+    if isinstance(path := fork.get("notebook"), str):
+        raise RlmnbError(
+            f"{first.place.name} was forked from {path}, which is no session",
+            hint=f"if that is what you want: rlmnb diff {shlex.quote(path)} {first.place.word}",
+        )
     try:
         return opened(Namespace(session=origin)), first
     except SessionNotFoundError as error:
         raise SessionNotFoundError(
             f"{first.place.name} was forked from {origin}, which is not there: {error.message}",
-            hint=error.hint or f"name the other: rlmnb diff OTHER {first.place.name}",
+            hint=error.hint or f"name the other: rlmnb diff OTHER {first.place.word}",
         ) from None
 
 
@@ -164,7 +172,7 @@ def _tell(session: Session, found: Sequence[Remark], *, all_of_them: bool) -> No
             text.say(text.painted(head, "stale"), text.wrapped(each.message, len(head), 8))
             text.say(text.painted(f"        {text.wrapped(each.advice, 8, 8)}", "dim"))
         if number > _SHOWN and not all_of_them:
-            text.say(f"  … {number - _SHOWN} more: rlmnb lint {session.place.name} --only {rule}")
+            text.say(f"  … {number - _SHOWN} more: rlmnb lint {session.place.word} --only {rule}")
         text.say()
     cells = len({each.cell_id for each in found})
     text.say(f"{text.count(len(found), 'remark')} on {text.count(cells, 'cell')}")

@@ -82,7 +82,7 @@ def run_doctor(args: Namespace) -> int:
         looked_at = places[0].name if places else root
         text.say(text.painted("ok", "ok"), f"  nothing wrong in {looked_at}")
     elif left and not args.fix and any(row["fixable"] for row in left):
-        target = f" {places[0].name}" if places else ""
+        target = f" {places[0].word}" if places else ""
         text.note(f"repair what can be repaired: rlmnb doctor --fix{target}")
     return 1 if left else 0
 

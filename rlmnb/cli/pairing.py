@@ -26,14 +26,14 @@ def keep_in_step(args: Namespace) -> int:
     if args.json:
         text.print_json({"notebook": place.notebook, **asdict(paired)})
     else:
-        _tell(paired, place.notebook, place.name)
+        _tell(paired, place.notebook, place.word)
     return 0 if paired.in_step else 1
 
 
-def _tell(paired: Paired, notebook: str, name: str) -> None:
+def _tell(paired: Paired, notebook: str, word: str) -> None:
     if not paired.in_step:
         text.say(f"{paired.text}: is not in step with {notebook}")
-        text.note(f"  run: rlmnb pair {name}")
+        text.note(f"  run: rlmnb pair {word}")
         return
     for word in ("edited", "added", "deleted"):
         for cell_id in getattr(paired, word):

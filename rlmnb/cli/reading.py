@@ -179,7 +179,7 @@ def show(args: Namespace) -> int:
         if value:
             text.labelled(label, value, 12)
     if session.stale:
-        text.say(f"\nsee what is stale and why: rlmnb cells {session.place.name} --status stale")
+        text.say(f"\nsee what is stale and why: rlmnb cells {session.place.word} --status stale")
     return 0
 
 

@@ -40,7 +40,7 @@ def status(args: Namespace) -> int:
     tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if stale:
-        text.note(f"bring them up to date: rlmnb replay {session.place.name}")
+        text.note(f"bring them up to date: rlmnb replay {session.place.word}")
     return 0
 
 
@@ -74,7 +74,7 @@ def run_replay(args: Namespace) -> int:
     if args.edit and not args.on_fork:
         raise InvalidNameError(
             "--edit changes a fork, never the session itself",
-            hint=f"run: rlmnb replay {session.place.name} --on-fork --edit CELL CODE",
+            hint=f"run: rlmnb replay {session.place.word} --on-fork --edit CELL CODE",
         )
     before = session.whole() if args.diff or args.on_fork else None
     if args.on_fork:
@@ -82,6 +82,8 @@ def run_replay(args: Namespace) -> int:
     wishes = _wishes(session, args)
     if args.check or args.dry_run:
         return _tell_plan(session, plan(session, wishes), args)
+    if args.verify:
+        return _verify(session, wishes, as_json=args.json)
     try:
         report = replay(session, **vars(wishes))
     except KernelError as error:
@@ -90,8 +92,6 @@ def run_replay(args: Namespace) -> int:
         shown = {"type": "KernelError", "message": error.message, "hint": error.hint}
         text.print_json({"kernel": "unavailable", "error": shown})
         return error.exit_code
-    if args.verify:
-        return _verify(session, report, as_json=args.json)
     if args.json:
         found = report.as_dict()
         if before is not None:
@@ -101,7 +101,7 @@ def run_replay(args: Namespace) -> int:
         _tell_report(session, report)
         if before is not None:
             _tell_difference(session, before)
-    return 1 if report.failed else 0
+    return 1 if report.failed or report.skipped else 0
 
 
 def _wishes(session: Session, args: Namespace) -> Wishes:
@@ -165,7 +165,7 @@ def _calls_line(report: Report) -> str:
         return ""
     parts = [
         f"{text.count(each.calls, 'model call')} {word}, {each.tokens} tokens"
-        + (f", ${each.usd:.4f}" if each.calls > each.unpriced else "")
+        + (f", {text.money(each.usd)}" if each.calls > each.unpriced else "")
         for word, each in (("made", made), ("saved", reused))
         if each.calls
     ]
@@ -213,17 +213,24 @@ def _tell_difference(session: Session, before: dict[str, Any]) -> None:
     tell_comparison(_difference(session, before))
 
 
-def _verify(session: Session, report: Report, *, as_json: bool) -> int:
-    ok = not report.executed and not report.failed
+def _verify(session: Session, wishes: Wishes, *, as_json: bool) -> int:
+    """Tell whether all cells hold. Where they do not, none is run: a look changes nothing."""
+    planned = plan(session, wishes)
+    if planned:
+        causes = {each.cell_id: each.causes for each in planned}
+        report = Report(left=list(causes), causes=causes)
+    else:
+        report = replay(session, **vars(wishes))
     if as_json:
-        text.print_json({**report.as_dict(), "verified": ok})
-    elif ok:
+        text.print_json({**report.as_dict(), "verified": not planned})
+    elif planned:
+        _tell_stale(session, planned)
+        text.say(f"nothing ran: {text.count(len(planned), 'cell')} would have to")
+    else:
         text.say(f"nothing ran: all {len(report.reused)} cells hold, no call was made")
         if line := _calls_line(report):
             text.say(line)
-    else:
-        _tell_report(session, report)
-    return 0 if ok else 1
+    return 1 if planned else 0
 
 
 def invalidate(args: Namespace) -> int:

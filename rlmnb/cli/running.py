@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
 from dataclasses import asdict
@@ -9,7 +10,7 @@ from typing import Any
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
-from rlmnb.errors import InvalidNameError, SessionNotFoundError
+from rlmnb.errors import InvalidNameError, KernelError, SessionNotFoundError
 from rlmnb.graph.index import upstream
 from rlmnb.ids import check_session_id
 from rlmnb.replay import warm
@@ -25,21 +26,33 @@ def execute(args: Namespace) -> int:
     code = sys.stdin.read() if args.cell == "-" else args.cell
     if not code.strip():
         raise InvalidNameError("there is no code to run", hint="run: rlmnb exec 'print(1)'")
+    if args.session is None and looks_like_path(code):
+        # It would be run, and fail, in another session than the one that is meant.
+        hint = f"run: rlmnb exec {shlex.quote(code)} 'print(1)'"
+        raise InvalidNameError(f"{code} is a notebook, and there is no code to run", hint=hint)
     session = begun(args.session)
-    cell_id = session.append(code)
+    # Until it has come to its end, nobody may rely on it.
+    cell_id = session.append(code, status="running")
     # It was asked for, with all it does; a stale cell it builds on runs first, unless that one
     # changes things outside the notebook.
     above = set(upstream(session.index, cell_id))
     effects = {cell.cell_id for cell in code_cells(session) if cell.effects}
-    report = replay(
-        session,
-        only=frozenset({cell_id, *(above - effects)}),
-        force=frozenset({cell_id}),
-        allow_effects=True,
-        keep_kernel=True,
-        timeout=args.timeout,
-    )
+    try:
+        report = replay(
+            session,
+            only=frozenset({cell_id, *(above - effects)}),
+            force=frozenset({cell_id}),
+            allow_effects=True,
+            keep_kernel=True,
+            timeout=args.timeout,
+        )
+    except KernelError as error:
+        session.refresh()
+        session.complete(cell_id, error=f"KernelError: {error.message}")
+        raise
     session.refresh()
+    if cell_id in report.skipped:
+        session.complete(cell_id, error=f"not run: {'; '.join(report.causes[cell_id])}")
     cell = session.cell(cell_id)
     failed = cell_id in report.failed or cell_id in report.skipped
     if args.json:
@@ -59,12 +72,13 @@ def execute(args: Namespace) -> int:
     for each in report.executed:
         if each != cell_id:
             text.note(f"{each} ran first: what it makes was needed, and not there")
-    sys.stdout.write(text.printable(text_of(cell.outputs)))
+    if cell_id not in report.skipped:
+        sys.stdout.write(text.printable(text_of(cell.outputs)))
     if cell_id in report.skipped:
         text.note(f"not run: {'; '.join(report.causes[cell_id])}")
-        text.note(f"bring the session up to date: rlmnb replay {session.place.name}")
+        text.note(f"bring the session up to date: rlmnb replay {session.place.word}")
     elif failed:
-        text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.name} {cell_id}")
+        text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.word} {cell_id}")
     return 1 if failed else 0
 
 
@@ -145,7 +159,7 @@ def _status(session: Session, args: Namespace) -> int:
         text.print_json({"state": "none", "target": session.place.name})
     else:
         text.say(f"no kernel is running for {session.place.name}")
-        text.note(f"start one with: rlmnb kernel start {session.place.name}")
+        text.note(f"start one with: rlmnb kernel start {session.place.word}")
     return 1
 
 

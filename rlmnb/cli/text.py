@@ -12,6 +12,8 @@ from typing import Any
 from rlmnb.cli.styles import STYLES
 from rlmnb.jsontext import clean_text
 
+# Below this, four places after the point say nothing.
+_SMALL_MONEY = 0.0001
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -169,6 +171,16 @@ def size(number: object) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
         value /= 1024
     return f"{number} B"
+
+
+def money(amount: object) -> str:
+    """Write an amount of US dollars: to the cent from one on, and as small as it is below."""
+    if not isinstance(amount, int | float):
+        return "-"
+    if 0 < abs(amount) < _SMALL_MONEY:
+        digits = f"{amount:.1e}"
+        return f"${amount:.{1 - int(digits.partition('e')[2])}f}"
+    return f"${amount:,.4f}" if abs(amount) < 1 else f"${amount:,.2f}"
 
 
 def count(number: int, noun: str) -> str:

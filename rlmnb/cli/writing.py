@@ -69,7 +69,7 @@ def append_cell(args: Namespace) -> int:
         text.say(appended.cell_id)
     if appended.why_not:
         text.note(f"note: kept, but not in the notebook yet: {appended.why_not}")
-        text.note(f"      bring it in with: rlmnb doctor --fix {'' if begins else place.name}")
+        text.note(f"      bring it in with: rlmnb doctor --fix {'' if begins else place.word}")
     return 0
 
 

@@ -55,14 +55,24 @@ def merged(before: "Iterable[Call]", now: "Iterable[Call]") -> "list[Call]":
     """Return a cell's calls after a run: those it made, then those it no longer makes.
 
     The latter stay for the day somebody takes an edit back; what was asked anew replaces what was
-    answered before.
+    answered before. What came to no answer replaces nothing.
     """
     current = [{**call, "current": True} for call in now]
-    asked = {call["key"] for call in current}
-    former = [
-        {**call, "current": False} for call in before if call["key"] not in asked and is_call(call)
-    ]
-    return current + former[:_MOST_FORMER]
+    answered = [call for call in current if is_call(call)]
+    anew = {call["key"] for call in answered if not call.get("from_cache")}
+    again: dict[str, int] = {}
+    for call in answered:
+        again[call["key"]] = again.get(call["key"], 0) + 1
+    former: list[Call] = []
+    known = [call for call in before if is_call(call)]
+    for call in known:
+        left = again.get(call["key"], 0)
+        if left:
+            again[call["key"]] = left - 1
+        elif call["key"] not in anew:
+            former.append({**call, "current": False})
+    # A run that ends early, by a slip of the pen, drops none of what is paid for.
+    return current + former[: max(_MOST_FORMER, len(known) - len(answered))]
 
 
 def looked_at(run: "dict[str, Any]", edges: "Any") -> "list[Any] | None":

@@ -23,6 +23,8 @@ class ForkPoint(Model):
 
     session_id: SessionIdText
     cell_id: CellIdText | None = None
+    # The path of the other, where that is a notebook of its owner's.
+    notebook: str | None = None
 
 
 class SessionSection(Model):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+from zmq import ENOTSOCK, ZMQError
 
 from rlmnb import models
 from rlmnb.errors import RlmnbError
@@ -170,7 +171,12 @@ class RlmnbKernel(IPythonKernel):
             history.enabled = False
             history.db_input_cache.clear()
             history.db_output_cache.clear()
-        await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
+        try:
+            await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
+        except ZMQError as error:
+            # Whoever waited was interrupted, and is gone: nobody is to read of it in a terminal.
+            if error.errno != ENOTSOCK:
+                raise
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
         """Run a cell between two looks at what it may touch."""

@@ -67,6 +67,8 @@ class Calls:
         self._base: Spent | None = None
         self._inside = 0
         self._lock = threading.Lock()
+        # Threads of one cell share its desk, and one reading of the notebook.
+        self._opening = threading.RLock()
         self.begin("", {})
         current.settle_in(self._here)
 
@@ -76,6 +78,7 @@ class Calls:
         self._about = about or {}
         self._desk: Desk | None = None
         self._pending: Pending | None = None
+        self._left: list[Call] = []
         self._default: str | None = None
         self._looked: dict[str, dict[str, str]] = {}
         self._here = current.Surroundings(
@@ -90,13 +93,16 @@ class Calls:
     def finish(self) -> dict[str, Any]:
         """Return what the trace of the cell has to tell of its calls; nothing if it made none."""
         found: dict[str, Any] = {}
-        if self._pending is not None:
+        if self._pending is not None and not self._settings():
+            # A replay does so itself once the notebook has them: an interrupt may come between.
             with self.apart():
                 self._pending.clear()
         if self._desk is not None and (calls := self._desk.done()):
             self._since[self._cell_id] = calls
             self._kept.put(self._cell_id, calls)
             found["calls"] = calls
+        if self._left and self._settings():
+            found["left_over"] = [{**call, "response": ""} for call in self._left]
         if self._default is not None:
             found["default_model"] = self._default
         if self._looked:
@@ -155,23 +161,32 @@ class Calls:
 
     def desk(self) -> Desk:
         """Return where the cell that runs asks; made at its first call."""
-        if self._desk is None:
-            self._read()
-            self._pending = Pending(self._notebook(), self._cell_id)
-            if left := self._pending.calls():
-                # What a run had been answered that came to no end.
-                self._kept.add(self._cell_id, left)
-            self._desk = Desk(
-                choosing.provider_for,
-                rules=self._rules(),
-                kept=self._kept,
-                spent=self._spent(),
-                cell_id=self._cell_id,
-                put=self._objects.put,
-                get=self._objects.get,
-                tell=self._pending.add,
-            )
-        return self._desk
+        with self._opening:
+            if self._desk is None:
+                self._desk = self._opened()
+            return self._desk
+
+    def _opened(self) -> Desk:
+        self._read()
+        self._pending = Pending(self._notebook(), self._cell_id)
+        known = {_likeness(call) for call in self._kept.by_cell.get(self._cell_id, ())}
+        self._left = [call for call in self._pending.calls() if _likeness(call) not in known]
+        spent = self._spent()
+        if self._left:
+            # What a run had been answered that came to no end: paid for, and counted by nobody yet.
+            self._kept.add(self._cell_id, self._left)
+            for call in self._left:
+                spent = spent.plus(budget.spent_on(call))
+        return Desk(
+            choosing.provider_for,
+            rules=self._rules(),
+            kept=self._kept,
+            spent=spent,
+            cell_id=self._cell_id,
+            put=self._objects.put,
+            get=self._objects.get,
+            tell=self._pending.add,
+        )
 
     def _settings(self) -> Mapping[str, Any]:
         told = self._about.get(ABOUT)
@@ -205,6 +220,10 @@ class Calls:
         return self._settings().get("notebook") or os.environ.get("JPY_SESSION_NAME")
 
     def _read(self) -> None:
+        with self._opening:
+            self._read_if_changed()
+
+    def _read_if_changed(self) -> None:
         path = self._notebook()
         try:
             status = os.stat(path) if path else None
@@ -260,6 +279,10 @@ class Calls:
             "output": digest.output_hash(cells[at].get("outputs") or []),
         }
         return seen
+
+
+def _likeness(call: Call) -> tuple[Any, ...]:
+    return call["key"], call.get("at"), call.get("response"), call.get("object")
 
 
 def cell(name: str | int) -> Any:

@@ -41,9 +41,8 @@ def find_files(pattern: str, path: str) -> dict[str, Any]:
     base, pattern = _rooted(pattern, path)
     matches = _matcher(pattern)
     found = [name for name in _walk(base) if matches(name)]
-    where = "" if os.path.abspath(base) == os.getcwd() else base
     return {
-        "filenames": [os.path.join(where, name) for name in found[:_MOST_NAMES]],
+        "filenames": [_from_here(base, name) for name in found[:_MOST_NAMES]],
         # How long it took would make two equal answers different.
         "durationMs": 0,
         "numFiles": min(len(found), _MOST_NAMES),
@@ -51,6 +50,13 @@ def find_files(pattern: str, path: str) -> dict[str, Any]:
         "totalMatches": len(found),
         "countIsComplete": True,
     }
+
+
+def _from_here(base: str, name: str) -> str:
+    """Return a path as the agent shows it: from the working directory on, if it is below that."""
+    whole = os.path.abspath(os.path.join(base, name))
+    here = os.path.relpath(whole)
+    return whole if here.startswith(f"..{os.sep}") else here
 
 
 def _rooted(pattern: str, path: str) -> tuple[str, str]:
@@ -113,9 +119,10 @@ def search_files(pattern: str, path: str, options: dict[str, Any]) -> dict[str, 
         raise ValueError(f"regex parse error: {error}: {pattern}") from None
     files = list(_searched(path, options))
     hits = [(name, lines, found) for name, lines in files if (found := _found(wanted, lines))]
-    limit = options.get("head_limit") or None
+    first = options.get("offset") or 0
+    page = slice(first, first + options["head_limit"] if options.get("head_limit") else None)
     if mode == "content":
-        shown = [line for hit in hits for line in _lines(*hit, options)][:limit]
+        shown = [line for hit in hits for line in _lines(*hit, options)][page]
         return {
             "mode": mode,
             "numFiles": 0,
@@ -124,11 +131,11 @@ def search_files(pattern: str, path: str, options: dict[str, Any]) -> dict[str, 
             "numLines": len(shown),
         }
     if mode == "count":
-        counts = [f"{name}:{len(found)}" for name, _, found in hits][:limit]
+        counts = [f"{name}:{len(found)}" for name, _, found in hits][page]
         total = sum(len(found) for _, _, found in hits)
         answer = {"mode": mode, "numFiles": len(hits), "filenames": []}
         return {**answer, "content": "\n".join(counts), "numMatches": total}
-    names = [name for name, _, _ in hits][:limit]
+    names = [name for name, _, _ in hits][page]
     return {"mode": mode, "numFiles": len(names), "filenames": names}
 
 
@@ -154,7 +161,7 @@ def _searched(path: str, options: dict[str, Any]) -> Iterator[tuple[str, list[st
             except OSError:
                 continue  # gone meanwhile, or not ours to read
             if b"\0" not in data[:1024]:
-                yield name, data.decode("utf-8", "replace").splitlines()
+                yield _from_here(base, name), data.decode("utf-8", "replace").splitlines()
 
 
 def _found(wanted: re.Pattern[str], lines: list[str]) -> list[int]:

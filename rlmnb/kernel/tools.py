@@ -13,7 +13,8 @@ import mimetypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
 from typing import Any
 
 from rlmnb.capture.results import shown
@@ -141,11 +142,17 @@ class Tools:
         except (ValueError, FileNotFoundError) as error:
             raise ToolError(str(error)) from None
 
-    def LS(self, path: str = ".", **_: Any) -> str:  # noqa: N802
+    def LS(  # noqa: N802
+        self, path: str = ".", ignore: Sequence[str] = (), **_: Any
+    ) -> str:
         """Return what is in a directory, one name to a line."""
         try:
             with os.scandir(path) as found:
-                names = sorted(each.name + ("/" if each.is_dir() else "") for each in found)
+                names = sorted(
+                    each.name + ("/" if each.is_dir() else "")
+                    for each in found
+                    if not any(fnmatch(each.name, pattern.rstrip("/")) for pattern in ignore)
+                )
         except OSError as error:
             raise ToolError(f"{path}: {error.strerror}") from None
         return "\n".join([f"- {os.path.abspath(path)}/", *(f"  - {name}" for name in names)])
@@ -191,8 +198,10 @@ class Tools:
     ) -> ToolResult:
         """Replace a text in a file."""
         self._change("Edit")
-        before = _text(file_path)
+        made = not old_string and not os.path.lexists(file_path)
+        before = "" if made else _text(file_path)
         after = _replaced(before, old_string, new_string, everywhere=replace_all)
+        os.makedirs(os.path.dirname(os.path.abspath(file_path)), exist_ok=True)
         _write(file_path, after)
         answer = {
             "filePath": file_path,
@@ -292,7 +301,11 @@ def _write(path: str, content: str) -> None:
 def _replaced(text: str, old: str, new: str, *, everywhere: bool) -> str:
     if old == new:
         raise ToolError("No changes to make: old_string and new_string are exactly the same.")
-    found = text.count(old) if old else 0
+    if not old and not text:
+        return new  # an edit of nothing makes a file
+    if not old:
+        raise ToolError("Cannot create new file - file already exists.")
+    found = text.count(old)
     if not found:
         raise ToolError(f"String to replace not found in file.\nString: {old}")
     if found > 1 and not everywhere:

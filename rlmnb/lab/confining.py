@@ -78,6 +78,6 @@ def want_ours(place: Place) -> Place:
     if not is_ours(place):
         raise SessionNotFoundError(
             f"{os.path.basename(place.notebook)} is not a session, and was never replayed",
-            hint=f"run: rlmnb replay {place.notebook}",
+            hint=f"run: rlmnb replay {place.word}",
         )
     return place

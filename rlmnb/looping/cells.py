@@ -61,7 +61,7 @@ class Cells:
         if result.error is not None:
             raise RlmnbError(
                 f"the context could not be read: {result.error}",
-                hint=f"see it with: rlmnb cell {self.session.place.name} {cell_id}",
+                hint=f"see it with: rlmnb cell {self.session.place.word} {cell_id}",
             )
         return result.shown
 

@@ -180,7 +180,8 @@ def _not_kept(request: Request, desk: Desk) -> CallNotKeptError:
     return CallNotKeptError(
         f"{where} asks {request.model} for an answer that is not kept, and no call may be made; "
         f"{why}",
-        hint="make the call with: rlmnb replay --calls once",
+        hint="make the call with: rlmnb replay --calls once, and without the tag "
+        "rlmnb:calls=none if the cell has it",
     )
 
 
@@ -188,12 +189,15 @@ def _reserve(ticket: Ticket, desk: Desk) -> Spent:
     """Take what a call may cost out of the budget before it is made, or refuse it."""
     request, recursive = ticket.request, ticket.depth > 0
     characters = sum(len(each.content) for each in request.messages) + len(request.system or "")
-    tokens = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
-    usd = prices.cost(request.model, tokens, 0) if desk.rules.limits.usd is not None else None
+    asked, answered = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
+    tokens = asked + answered
+    priced = desk.rules.limits.usd is not None
+    usd = prices.cost(request.model, asked, answered) if priced else None
     this = Spent(
         calls=1,
         tokens=tokens,
-        input_tokens=tokens,
+        input_tokens=asked,
+        output_tokens=answered,
         usd=usd or 0.0,
         recursive_calls=int(recursive),
     )

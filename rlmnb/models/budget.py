@@ -136,10 +136,10 @@ def sum_of(spent: Mapping[str, Spent]) -> Spent:
     return total
 
 
-def estimated_tokens(characters: int, longest_answer: Any) -> int:
+def estimated_tokens(characters: int, longest_answer: Any) -> tuple[int, int]:
     """Say roughly how many tokens a call will take: its text, and the answer if it is bounded."""
     bound = longest_answer if isinstance(longest_answer, int) and longest_answer > 0 else 0
-    return characters // _CHARACTERS + bound
+    return characters // _CHARACTERS, bound
 
 
 def refusal(

@@ -43,19 +43,18 @@ class _Query:
         """
         return prepared(request_for(prompt, model, system, attachments, parameters), schema)()
 
-    async def aio(self, prompt: str, *args: Any, schema: Any = None, **options: Any) -> Any:
-        """Ask as `llm_query` does, while other code goes on."""
-        return await apart(prepared(self._request(prompt, *args, **options), schema))
-
-    @staticmethod
-    def _request(
+    async def aio(
+        self,
         prompt: str,
         model: str | None = None,
         system: str | None = None,
+        schema: Any = None,
         attachments: Iterable[Given] = (),
         **parameters: Any,
-    ) -> Request:
-        return request_for(prompt, model, system, attachments, parameters)
+    ) -> Any:
+        """Ask as `llm_query` does, while other code goes on."""
+        request = request_for(prompt, model, system, attachments, parameters)
+        return await apart(prepared(request, schema))
 
     def __repr__(self) -> str:
         return "<llm_query(prompt, model=None, system=None, schema=None, attachments=(), **more)>"
@@ -85,7 +84,8 @@ def request_for(
     with here.apart():
         name = choosing.chosen(model, None if model else here.default_model())
         provider = choosing.provider_for(name).identity(name)
-    given = {key: value for key, value in parameters.items() if value is not None}
+    given = {**current.parameters.get(), **parameters}
+    given = {key: value for key, value in given.items() if value is not None}
     try:
         portable(given)
     except (TypeError, RecursionError) as error:

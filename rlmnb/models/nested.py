@@ -38,7 +38,7 @@ def loop(prompt: str, context: Any, *, model: str | None, system: str | None) ->
         outline=outline(context),
         has_context=context is not None,
         depth=desk.depth + depth,
-        deepest=desk.rules.limits.depth,
+        deepest=min(desk.rules.limits.depth, current.deepest.get()),
     )
     runner = _Beside(context)
     outcome = work(

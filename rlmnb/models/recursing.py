@@ -55,12 +55,13 @@ def rlm_query(
 ) -> str:
     """Ask a question over a context, which may be asked in parts, each again in the same way.
 
-    `depth` is how deep calls may nest, at most what the session allows.
+    `depth` is how deep calls may nest, at most what the session allows. What else is given, as in
+    `temperature=0`, goes to the model with every call that is made for it.
     """
     here = current.surroundings()
     with here.apart():
         desk = here.desk()
-    limit = desk.rules.limits.depth
+    limit = min(desk.rules.limits.depth, current.deepest.get())
     if depth is not None:
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise ValueError(f"depth is a number from 1 to {budget.DEEPEST}, found {depth!r}")
@@ -74,13 +75,10 @@ def rlm_query(
             refused,
             hint=f"raise it, up to {budget.DEEPEST}, with: rlmnb budget --set depth=…",
         )
-    token = current.depth.set(level)
-    try:
+    with current.one_level_down(limit, parameters):
         if _plugged and desk.depth + level < limit:
             return _plugged[0](prompt, context, model=model, system=system)
         return str(prepared(request, role="recursive")())
-    finally:
-        current.depth.reset(token)
 
 
 def with_context(prompt: str, context: Any) -> str:

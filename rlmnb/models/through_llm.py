@@ -146,11 +146,10 @@ def _not_told() -> Any:
 def _prompted(model: Any, request: Request) -> Any:
     llm = _library()
     options: dict[str, Any] = {}
-    if request.attachments:
-        options["attachments"] = [
-            llm.Attachment(type=each.kind, content=each.content, url=each.url)
-            for each in request.attachments
-        ]
+    shown = [
+        llm.Attachment(type=each.kind, content=each.content, url=each.url)
+        for each in request.attachments
+    ]
     if request.schema is not None:
         if getattr(model, "supports_schema", False):
             options["schema"] = dict(request.schema)
@@ -160,10 +159,10 @@ def _prompted(model: Any, request: Request) -> Any:
         options["tools"] = [llm.Tool(**each) for each in request.tools]
     prompt: str | None = request.prompt
     if len(request.messages) > 1:
-        options["messages"] = _turns(llm, request)
-        options.pop("attachments", None)
+        options["messages"] = _turns(llm, request, shown)
         prompt = None
-    elif request.system:
+    else:
+        options["attachments"] = shown
         options["system"] = request.system
     return model.prompt(prompt, stream=False, options=dict(request.parameters), **options)
 
@@ -175,12 +174,11 @@ def _in_words(request: Request) -> str:
     return f"{request.system}\n\n{asked}" if request.system else asked
 
 
-def _turns(llm: Any, request: Request) -> list[Any]:
-    """Return a conversation as the library takes it."""
-    if request.attachments:
-        raise ModelError("attachments go with a single message, not with a conversation")
-    turns = [llm.user if each.role == "user" else llm.assistant for each in request.messages]
-    found = [make(each.content) for make, each in zip(turns, request.messages, strict=True)]
+def _turns(llm: Any, request: Request, shown: list[Any]) -> list[Any]:
+    """Return a conversation as the library takes it; what is shown goes with the question."""
+    first, *rest = request.messages
+    found = [llm.user(first.content, *shown)]
+    found += [(llm.user if each.role == "user" else llm.assistant)(each.content) for each in rest]
     return [llm.system(request.system), *found] if request.system else found
 
 
@@ -206,6 +204,8 @@ def _translated(error: Exception, name: str) -> ModelError:
     if status in _PASSING or (status is None and any(each in kind for each in _PASSING_NAMES)):
         return ModelBusyError(f"{name}: {said}", retry_after=_retry_after(error))
     hint = None
+    if kind == "ValidationError":
+        hint = "see what it takes: llm models --options"
     if kind == "NeedsKeyException" or status in (401, 403):
         hint = "give it a key: llm keys set …, or the variable that its plugin names"
     return ModelError(f"{name}: {said}", hint=hint)

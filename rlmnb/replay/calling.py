@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -57,7 +57,9 @@ class Calling:
         return {"cellId": cell.cell_id, ABOUT: told}
 
     def heard(self, cell: CodeCell, trace: Mapping[str, Any]) -> None:
-        """Count the calls of a cell that has just run."""
+        """Count the calls of a cell that has just run, and those that a run cut short had paid."""
+        for call in trace.get("left_over", ()):
+            self._ever.add({**call, "from_cache": False})
         mine = self._made.setdefault(cell.cell_id, [])
         for call in (call for call in trace.get("calls", ()) if is_call(call)):
             if not call["from_cache"]:
@@ -66,6 +68,11 @@ class Calling:
                 continue  # made a moment ago: the cell ran twice
             self._tally.add(call)
             self._ever.add(call)
+
+    def spared(self, cells: Iterable[CodeCell]) -> None:
+        """Count the calls of cells that had not to be run."""
+        for cell in cells:
+            count_reused(cell, self._ever)
 
     def spent(self) -> dict[str, Any]:
         """Return what calls have cost and spared so far, for the session's state."""
@@ -108,6 +115,7 @@ def as_recorded(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a run's calls add to a cell's record: what is laid over it, and what replaces."""
     calls: list[Call] = run.pop("calls", None) or []
+    run.pop("left_over", None)
     verdict = run.pop("verification", None)
     before = calls_of(known)
     laid: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from rlmnb.format.keptcalls import calls_of, merged
 from rlmnb.format.shown import shown_hash
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.jsontext import portable
+from rlmnb.kernel.pending import Pending
 from rlmnb.replay.calling import as_recorded
 from rlmnb.replay.vouching import Vouchers, is_active
 from rlmnb.session import Session
@@ -63,6 +64,7 @@ class Recorder:
     def ran(self, cell: CodeCell, done: Mapping[str, Any], run: Run, error: str | None) -> None:
         """Keep the result of a cell that has just run."""
         run = {**run, "failed": error is not None}
+        called = bool(run.get("calls"))
         told = as_recorded(cell, run, self._known(cell))
         record = {
             "status": "failed" if error is not None else "completed",
@@ -79,6 +81,13 @@ class Recorder:
         record |= told[0]
         replaced |= told[1]
         self._update(cell, done, record, replaced)
+        if called:
+            self._no_longer_pending(cell)
+
+    def _no_longer_pending(self, cell: CodeCell) -> None:
+        """Forget what the kernel keeps of a running cell's calls: the journal has them by then."""
+        pending = Pending(self._session.path, cell.cell_id)
+        self._waiting.append(self._thread.submit(pending.clear))
 
     def called(self, cell: CodeCell, calls: list[dict[str, Any]]) -> None:
         """Keep the calls of a cell that ran only to make something again."""
@@ -90,6 +99,7 @@ class Recorder:
             self._waiting.append(
                 self._thread.submit(self._append, portable({**entry, "at": times.now()}))
             )
+            self._no_longer_pending(cell)
 
     def spent(self, cells: dict[str, Any]) -> None:
         """Keep what model calls have cost and spared so far."""

@@ -112,7 +112,7 @@ def _go(
 
 
 # What a trace tells of model calls, also where all else could not be followed.
-_OF_CALLS = frozenset({"calls", "default_model", "looked", "verification"})
+_OF_CALLS = frozenset({"calls", "default_model", "left_over", "looked", "verification"})
 # The functions that look at other cells of the notebook.
 LOOKING = frozenset({"cell", "verify"})
 
@@ -180,6 +180,7 @@ class _Replay:
             try:
                 for cell in self._cells:
                     await self._step(cell)
+                self._count_spared()
             except _Stop:
                 pass
             finally:
@@ -353,11 +354,19 @@ class _Replay:
         """Count the calls of whatever ran; keep them, too, of a cell that was only made again."""
         cell = self._by_number[index + 1]
         self._calling.heard(cell, trace)
-        if not trace.get("calls"):
+        if not trace.get("calls") and not trace.get("left_over"):
             return
         self._recorder.spent(self._calling.spent())
-        if self._calling.due != cell.cell_id:
+        if trace.get("calls") and self._calling.due != cell.cell_id:
             self._recorder.called(cell, trace["calls"])
+
+    def _count_spared(self) -> None:
+        """Keep what the calls would have cost of cells that had not to be run."""
+        reused = frozenset(self._report.reused)
+        spared = [cell for cell in self._cells if cell.cell_id in reused and cell.calls]
+        if spared:
+            self._calling.spared(spared)
+            self._recorder.spent(self._calling.spent())
 
     def _completed(self, cell: CodeCell, trace: Run | None) -> Run:
         """Return the trace of a cell as it is kept: as a full run would have left it."""

@@ -76,6 +76,13 @@ class Place:
         """What to type to mean this: the session's id, or the notebook's path."""
         return self.notebook if self.plain else self.session_id
 
+    @property
+    def word(self) -> str:
+        """The name as a shell takes it: a path may have spaces in it."""
+        import shlex
+
+        return shlex.quote(self.name)
+
 
 def sessions_root(environ: "Mapping[str, str] | None" = None) -> str:
     """Return the directory that holds all sessions: $RLMNB_HOME or ~/.claude/rlm-sessions."""

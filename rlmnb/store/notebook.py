@@ -182,21 +182,32 @@ def peek_tail(path: str) -> "Tail | None":
         return None
 
 
+def _quoted(path: str) -> str:
+    import shlex  # only where something is wrong: a hook reads notebooks, too
+
+    return shlex.quote(path)
+
+
+def _repair(path: str) -> str:
+    return f"run: rlmnb doctor --fix {_quoted(path)}"
+
+
 def parse(data: bytes, path: str) -> "dict[str, Any]":
     """Return a notebook as a dict, its cells a list of dicts; refuse what is not nbformat 4."""
-    hint = f"run: rlmnb doctor --fix {path}"
     if not data.strip():
-        raise NotebookError(f"{path}: is empty, wanted a notebook", hint=hint)
+        raise NotebookError(f"{path}: is empty, wanted a notebook", hint=_repair(path))
     try:
         notebook = loads(data)
     except UnicodeDecodeError as error:
         message = f"{path}: is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
-        raise NotebookError(message, hint=hint) from None
+        raise NotebookError(message, hint=_repair(path)) from None
     except RecursionError:
-        raise NotebookError(f"{path}: is nested too deeply to be a notebook", hint=hint) from None
+        raise NotebookError(
+            f"{path}: is nested too deeply to be a notebook", hint=_repair(path)
+        ) from None
     except ValueError as error:
         message = f"{path}: is not JSON, perhaps cut short: {error} ({len(data)} bytes)"
-        raise NotebookError(message, hint=hint) from None
+        raise NotebookError(message, hint=_repair(path)) from None
     return checked(notebook, path)
 
 
@@ -208,7 +219,7 @@ def checked(notebook: "Any", path: str) -> "dict[str, Any]":
     if major != 4:
         raise NotebookError(
             f"{path}: is nbformat {major!r}, rlmnb reads nbformat 4",
-            hint=f"run: jupyter nbconvert --to notebook --nbformat 4 --inplace {path}",
+            hint=f"run: jupyter nbconvert --to notebook --nbformat 4 --inplace {_quoted(path)}",
         )
     cells = notebook.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):

@@ -127,6 +127,7 @@ def model_directory(path: str | os.PathLike[str], api: ChatApi, *, model: str = 
             "api_base": api.url,
             "supports_schema": True,
             "supports_tools": True,
+            "vision": True,
         }
     ]
     write_atomic(

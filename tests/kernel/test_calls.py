@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,10 +24,19 @@ from rlmnb import Session
 from rlmnb.errors import KernelError
 from rlmnb.format.record import CellRecord
 from rlmnb.models import prices
+from rlmnb.models.spending import overview
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
-from rlmnb.testing.chat_api import ChatApi, Failure, always, chat_api, failing, model_directory
+from rlmnb.testing.chat_api import (
+    Answer,
+    ChatApi,
+    Failure,
+    always,
+    chat_api,
+    failing,
+    model_directory,
+)
 from tests.conftest import Run
 
 pytestmark = pytest.mark.kernel
@@ -104,6 +116,9 @@ def test_of_ten_calls_two_edited_ones_are_two_requests_and_the_report_says_what_
     assert counted["usd_saved"] == pytest.approx(
         prices.cost(MODEL, before.input - old[0], before.output - old[1]), abs=1e-9
     )
+    found = overview(Session.open("nb.ipynb").stored_state())
+    assert (found["spent"]["tokens"], found["saved"]["calls"]) == (now.total, 8)
+    assert found["saved"]["usd"] == pytest.approx(counted["usd_saved"], abs=1e-9)
     verified = run("replay", "nb.ipynb", "--verify", "--json")
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["calls"]["made"] == 0
@@ -329,6 +344,44 @@ def test_asynchronous_and_batched_calls_in_a_cell_are_kept_in_the_order_of_the_c
     assert len(api.asked) == 11
 
 
+def test_threads_of_a_cell_that_ask_at_once_lose_no_answer(serve: Callable[..., ChatApi]):
+    api = serve()
+    notebook(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from threading import Barrier\n"
+        "together = Barrier(8)\n"
+        "def asked(text):\n    together.wait()\n    return llm_query(text)\n"
+        "with ThreadPoolExecutor(8) as pool: said = list(pool.map(asked, 'abcdefgh'))",
+        "b = [llm_query('i')]",
+    )
+    first = again()
+    assert first.errors == {}
+    assert first.calls.as_dict()["made"] == len(api.asked) == 9
+    assert sorted(call["request"]["prompt"] for call in record(0)["calls"]) == list("abcdefgh")
+    assert again(force=frozenset({"c0", "c1"}), calls="none").calls.as_dict()["reused"] == 9
+
+
+def test_a_server_that_fails_costs_no_answer_that_was_kept(serve: Callable[..., ChatApi]):
+    serve(failing([Answer("first")], then=always(Failure(400))))
+    notebook("print(llm_query('one'))")
+    assert again().errors == {}
+    assert again(calls="all").failed == ["c0"]
+    assert again(calls="none").errors == {}
+    assert shown(0) == "first\n"
+
+
+def test_a_proof_that_fails_leaves_the_notebook_as_it_was(serve: Callable[..., ChatApi], run: Run):
+    serve()
+    notebook("print(llm_query('one'))")
+    assert again().errors == {}
+    edit(0, "print(llm_query('two'))")
+    assert run("status", "nb.ipynb").returncode == 0
+    before = Path("nb.ipynb").read_bytes()
+    done = run("replay", "nb.ipynb", "--verify")
+    assert (done.returncode, "source edited" in done.stdout) == (1, True)
+    assert Path("nb.ipynb").read_bytes() == before
+
+
 def test_a_warm_kernel_makes_no_call_twice_and_sees_what_was_pruned(
     serve: Callable[..., ChatApi], run: Run
 ):
@@ -442,6 +495,24 @@ def test_answers_of_a_cell_whose_kernel_died_are_not_paid_for_twice(serve: Calla
     report = again()
     assert report.calls.as_dict()["reused"] == 4
     assert len(api.asked) == 4
+    assert os.listdir(".rlmnb/nb.ipynb/calls") == []
+    found = overview(Session.open("nb.ipynb").stored_state())
+    assert (found["spent"]["tokens"], found["saved"]["calls"]) == (api.served.total, 4)
+    assert "left_over" not in record(0)["run"]
+
+
+def test_an_interrupt_costs_no_answer_that_was_paid_for(serve: Callable[..., ChatApi]):
+    never = threading.Event()
+    api = serve(lambda asked: Answer("late", until=never) if asked.prompt == "slow" else "early")
+    notebook("a = [llm_query(text) for text in ('one', 'two', 'slow')]")
+    process = subprocess.Popen([sys.executable, "-m", "rlmnb", "replay", "nb.ipynb"])
+    assert api.wait_for_waiting(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    never.set()
+    counted = again().calls.as_dict()
+    assert (counted["made"], counted["reused"]) == (1, 2)
+    assert api.prompts.count("one") == 1
     assert os.listdir(".rlmnb/nb.ipynb/calls") == []
 
 

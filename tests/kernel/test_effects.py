@@ -60,9 +60,13 @@ def test_without_leave_nothing_is_deleted(run, run_json):
     plan = run_json("replay", "demo", "--dry-run")
     assert numbers(session, [row["cell_id"] for row in plan["would_skip"]]) == [2]
     assert plan["would_skip"][0]["effects"] == ["Bash"]
-    report = run_json("replay", "demo")
+    report = run_json("replay", "demo", code=1)
     assert numbers(session, report["executed"]) == [1, 3]
     assert numbers(session, report["skipped"]) == [2]
+    # What does not hold is not proven, though nothing ran.
+    proof = run_json("replay", "demo", "--verify", code=1)
+    assert (proof["executed"], proof["verified"]) == ([], False)
+    assert numbers(session, proof["left"]) == [2]
     assert Path("precious.txt").read_text() == "mine"
     for sly in (
         "t = tools\nt.Bash(command='rm -f precious.txt')",

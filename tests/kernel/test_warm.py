@@ -297,8 +297,20 @@ def test_exec_runs_code_as_a_new_cell(run, run_json):
     piped = run("exec", "demo", "-", input="print('piped')")
     assert piped.stdout == "piped\n"
     assert run("exec", "demo", " ").returncode == 2
+    forgotten = run("exec", "nb.ipynb")
+    assert (forgotten.returncode, len(Session.open("demo").cells)) == (2, len(cells) + 2)
+    assert "there is no code to run" in forgotten.stderr
     assert run("exec", "begun-here", "print(1)").stdout == "1\n"
     assert len(warm.running()) == 2
+
+
+def test_what_exec_could_not_bring_to_its_end_does_not_hold(run, run_json):
+    died = run_json("exec", "demo", "y = 1; import os; os._exit(1)", code=3)
+    assert "the kernel died" in died["error"]["message"]
+    assert run("exec", "demo", "print('goes on')").stdout == "goes on\n"
+    stale = {row["cell_id"] for row in run_json("status", "demo")["stale"]}
+    assert [cell.cell_id in stale for cell in Session.open("demo").cells] == [True, False]
+    assert [row["status"] for row in run_json("cells", "demo")] == ["failed", "completed"]
 
 
 def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
@@ -322,10 +334,9 @@ def test_doctor_tries_a_kernel(run_json, run, monkeypatch):
     assert "try it by hand" in broken.stderr
 
 
-def start_replay(path: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rlmnb", "replay", path, "--json"], stdout=subprocess.PIPE
-    )
+def start_replay(path: str, **streams: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "rlmnb", "replay", path, "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, **streams)
 
 
 def test_ten_replays_at_once_of_one_session_run_each_cell_once():
@@ -368,14 +379,14 @@ def test_killing_any_party_leaves_no_kernel_behind_and_loses_nothing():
 
 def test_an_interrupt_of_a_replay_with_a_kernel_of_its_own_ends_it_in_order():
     write("x = 1", "import time\ntime.sleep(60)", "print(x)")
-    process = start_replay("nb.ipynb")
+    process = start_replay("nb.ipynb", stderr=subprocess.PIPE)
     for _ in polls(30):
         journal = next(Path(".rlmnb").rglob("journal.jsonl"), None)
         if journal and '"c0"' in journal.read_text():
             break
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == 130
+    _, told = process.communicate(timeout=30)
+    assert (process.returncode, told) == (130, b"")
     edit(1, "y = 2")
     assert replayed().executed == ["c1", "c2"]
 

@@ -9,6 +9,7 @@ import pytest
 
 import rlmnb
 from rlmnb import Session, digest
+from rlmnb.cli import text
 from tests.conftest import Run
 
 KEY, OTHER = digest.of_text("one"), digest.of_text("two")
@@ -61,6 +62,23 @@ def test_pruning_says_what_it_would_do_first(demo: Session, run: Run, run_json: 
     assert run("verify", "demo").returncode == 0
 
 
+def test_pruning_by_model_leaves_the_answers_of_others(run_json: Callable[..., Any]):
+    former = [call(current=False), call(OTHER, current=False, model="other", answered_by="other")]
+    made = {"source": "a = llm_query('q')", "type": "llm_call", "output": "r\n"}
+    rlmnb.append("demo", {**made, "calls": former})
+    assert run_json("calls", "prune", "demo", "--model", "other", "--yes")["removed"] == 1
+    assert [each["key"] for each in run_json("calls", "demo")] == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0, "$0.0000"), (0.00000213, "$0.0000021"), (0.000042, "$0.000042"), (0.0042, "$0.0042"),
+     (1234.5, "$1,234.50"), (None, "-")],
+)  # fmt: skip
+def test_an_amount_of_money_is_never_shown_as_nothing(amount: float | None, shown: str):
+    assert text.money(amount) == shown
+
+
 def test_limits_are_set_checked_and_taken_away(
     demo: Session, run: Run, run_json: Callable[..., Any]
 ):
@@ -69,10 +87,14 @@ def test_limits_are_set_checked_and_taken_away(
     assert limits == {"tokens": 1000, "calls": 7, "usd": 2.5, "recursive_calls": 3, "depth": 3}
     assert run_json("budget", "demo", "--set", "usd=none")["limits"]["usd"] is None
     assert "0 of 7" in run("budget", "demo").stdout
-    for wrong in ("depth=4", "depth=0", "calls=-1", "calls=x", "usd=nan", "money=5", "depth=none"):
+    for wrong in (
+        *("depth=4", "depth=0", "calls=-1", "calls=x", "usd=nan", "money=5", "depth=none"),
+        *("calls", "calls=", "usd=inf"),
+    ):
         done = run("budget", "demo", "--set", wrong)
         assert done.returncode == 2, wrong
-    assert run_json("budget", "demo")["limits"]["depth"] == 3
+    limits = run_json("budget", "demo")["limits"]
+    assert (limits["depth"], limits["calls"]) == (3, 7)
 
 
 def test_what_an_agents_tokens_cost_is_derived_and_never_stored(

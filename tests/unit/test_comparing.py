@@ -223,6 +223,16 @@ def test_without_the_other_a_fork_is_compared_with_its_origin(run, run_json):
     assert "rlmnb diff one OTHER" in alone.stderr
 
 
+def test_a_fork_of_a_notebook_is_never_compared_with_a_session_of_its_name(run):
+    write("my one.ipynb", notebook(("c0", "x = 1")))
+    Session.create("my-one").append("unrelated = 1")
+    Session.open("my one.ipynb").fork(session_id="two")
+    alone = run("diff", "two")
+    path = str(Path("my one.ipynb").absolute())
+    assert (alone.returncode, path in alone.stderr) == (2, True)
+    assert alone.stderr.rstrip().endswith(f"rlmnb diff '{path}' two")
+
+
 def test_one_cell_can_be_asked_for_by_number_or_id(run, run_json):
     write("a.ipynb", notebook(("c0", "x = 1"), ("c1", "y = 1")))
     write("b.ipynb", notebook(("c0", "x = 2"), ("c1", "y = 1")))

@@ -254,6 +254,41 @@ def test_calls_that_a_cell_no_longer_makes_stay_until_they_are_pruned():
     assert shown == [("a", True), ("c", True), ("b", False)]
 
 
+def test_what_came_to_no_answer_replaces_none_that_is_paid_for():
+    first = desk_of(Parrot())
+    ask(request(), first)
+    second = replace(again(first, mode="all"), provider_for=lambda _: Parrot(ModelError("gone")))
+    with pytest.raises(ModelError):
+        ask(request(), second)
+    kept = keptcalls.merged(keptcalls.merged([], first.done()), second.done())
+    third = replace(again(first, mode="none"), kept=Kept({"c1": kept}))
+    assert ask(request(), third).text == "hello 1"
+
+
+def test_a_question_that_is_asked_less_often_keeps_all_its_answers():
+    first = desk_of(Parrot())
+    for _ in range(3):
+        ask(request(), first)
+    second = again(first)
+    ask(request(), second)
+    kept = keptcalls.merged(keptcalls.merged([], first.done()), second.done())
+    third = replace(again(first, mode="none"), kept=Kept({"c1": kept}))
+    assert [ask(request(), third).text for _ in range(3)] == ["hello 1", "hello 2", "hello 3"]
+    anew = again(first, mode="all")
+    ask(request(), anew)
+    assert len(keptcalls.merged(kept, anew.done())) == 1
+
+
+def test_a_run_that_ends_early_drops_no_answer_however_many_there_are():
+    first = desk_of(Parrot())
+    for number in range(300):
+        ask(request(f"{number}"), first)
+    kept = keptcalls.merged([], first.done())
+    for _ in range(2):
+        kept = keptcalls.merged(kept, [])
+    assert len(kept) == 300
+
+
 @pytest.mark.parametrize(
     "damaged",
     [None, 5, "x", [None], [{"key": 1}], [{"key": "k", "model": "m"}], [{"key": "k", "model": 5}]],
@@ -353,6 +388,15 @@ def test_where_money_is_limited_an_unknown_price_is_not_zero():
     assert "price is not known" in found
     assert Spent(calls=2, unpriced=2).as_dict()["usd"] is None
     assert Spent(calls=2, unpriced=1, usd=0.5).as_dict()["usd"] == 0.5
+
+
+def test_an_answer_that_is_bounded_is_priced_as_one_before_it_is_asked_for():
+    bounded = Request(PRICED, (Message("user", "q"),), parameters={"max_tokens": 1_000_000})
+    price = prices.cost(PRICED, 0, 1_000_000)
+    assert price is not None
+    desk = desk_of(Parrot(), rules=Rules(limits=Limits(usd=price * 0.9)))
+    with pytest.raises(BudgetError, match="this call needs"):
+        ask(bounded, desk)
 
 
 def test_a_budget_holds_for_calls_side_by_side_and_force_goes_past_it():
@@ -576,6 +620,22 @@ class Dated(BaseModel):
     on: date
 
 
+def test_the_twin_takes_the_same_arguments_in_the_same_order(server: Callable[..., ChatApi]):
+    server()
+    assert asyncio.run(models.allm_query("q", None, "be short", int)) == 1
+    assert models.llm_query("q", None, "be short", int) == 1
+
+
+def test_a_parameter_that_a_model_does_not_take_is_told_with_the_next_step(
+    server: Callable[..., ChatApi],
+):
+    server()
+    with pytest.raises(ModelError, match="frobnicate") as caught:
+        models.llm_query("q", frobnicate=1)
+    assert caught.value.hint is not None
+    assert "llm models --options" in caught.value.hint
+
+
 def test_a_typed_answer_is_asked_for_again_with_what_was_wrong(server: Callable[..., ChatApi]):
     api = server(["no JSON", '{"name": "Ann"}', '{"name": "Ann", "age": 41}'])
     assert models.llm_query("who?", schema=Person) == Person(name="Ann", age=41)
@@ -654,7 +714,19 @@ def test_the_text_of_an_error_in_a_cell_has_the_next_step():
     assert error.message == "it did not answer"
 
 
-def test_attachments_are_sent_and_part_of_the_key(server: Callable[..., ChatApi], tmp_path: Path):
+def test_attachments_are_sent_also_when_an_answer_is_asked_for_again(
+    server: Callable[..., ChatApi],
+):
+    api = server(["no list", "[1, 2]"])
+    assert models.llm_query("numbers?", schema=list[int], attachments=[b"\x89PNG 1"]) == [1, 2]
+    for asked in api.asked:
+        (question,) = (
+            each for each in asked.messages if each["role"] == "user" and "numbers?" in str(each)
+        )
+        assert [part["type"] for part in question["content"]] == ["text", "image_url"]
+
+
+def test_attachments_are_part_of_the_key(server: Callable[..., ChatApi], tmp_path: Path):
     from rlmnb.models.calling import request_for
 
     server()

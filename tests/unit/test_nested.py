@@ -108,3 +108,18 @@ def test_its_steps_leave_the_programs_own_names_alone(serve: Callable[..., ChatA
     models.rlm_query("q", context)
     assert context == ["mine"]
     assert "step_1" not in globals()
+
+
+def test_what_is_given_with_a_question_bounds_and_reaches_every_call(
+    serve: Callable[..., ChatApi],
+) -> None:
+    def script(request: ChatRequest) -> Any:
+        hand_on = {"action": "SUBCALL", "goal": "ask", "question": "part?", "code": "context"}
+        return hand_on if decides(request) else "found"
+
+    api = serve(script, depth=3, recursive_calls=None)
+    assert models.rlm_query("q?", "abc", depth=2, temperature=0) == "found"
+    assert max(call["depth"] for call in calls()) == 2
+    assert {request.body["temperature"] for request in api.asked} == {0}
+    assert models.llm_query("plain") == "found"
+    assert "temperature" not in api.asked[-1].body

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from rlmnb import Session
@@ -77,6 +79,16 @@ def test_a_cell_that_is_not_there_is_named(session, selector):
     with pytest.raises(CellNotFoundError) as caught:
         session.select(selector)
     assert "demo" in caught.value.message
+
+
+def test_the_next_command_can_be_typed_as_it_stands(run):
+    Path("my files").mkdir()
+    path = Path("my files", "it's mine.ipynb").absolute()
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), path)
+    for words in (["status", path], ["cells", path, "9"], ["kernel", "status", path]):
+        told = run(*map(str, words)).stderr
+        command = next(line for line in told.splitlines() if ": rlmnb " in line)
+        assert shlex.split(command.partition(": ")[2])[-1] == str(path)
 
 
 def test_the_command_line_takes_selectors(session, run, run_json):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,10 @@ def test_write_edit_and_what_they_refuse(tools):
     assert Path("new.txt").read_text() == "y\ny\n"
     tools.Write(file_path="deep/er/file.txt", content="made")
     assert Path("deep/er/file.txt").read_text() == "made"
+    tools.Edit(file_path="by/edit.txt", old_string="", new_string="made")
+    assert Path("by/edit.txt").read_text() == "made"
+    with pytest.raises(ToolError, match="file already exists"):
+        tools.Edit(file_path="by/edit.txt", old_string="", new_string="again")
 
 
 def test_several_edits_are_all_or_none(tools):
@@ -129,6 +134,17 @@ def test_glob_and_grep(tools):
     )
     around = tools.Grep(pattern="alpha", path="README.md", output_mode="content", **{"-B": 1})
     assert around["content"] == "README.md-1-# demo\nREADME.md:2:alpha"
+    # What is found is named so that the next tool can be given it.
+    for where in ("src", os.path.abspath("src"), "src/deep.txt"):
+        assert tools.Grep(pattern="beta", path=where)["filenames"] == ["src/deep.txt"]
+    assert tools.Glob(pattern="*", path=os.path.abspath("src"))["filenames"] == ["src/deep.txt"]
+    os.chdir("src")
+    assert tools.Grep(pattern="alpha", path="..", glob="*.md")["filenames"] == [
+        os.path.abspath("../README.md")
+    ]
+    os.chdir("..")
+    page = tools.Grep(pattern="a", output_mode="count", head_limit=1, offset=1)
+    assert page["content"] == "data.txt:1"
     with pytest.raises(ToolError, match="regex parse error"):
         tools.Grep(pattern="(")
     with pytest.raises(ToolError, match="does not exist"):
@@ -139,6 +155,7 @@ def test_ls_names_what_is_there(tools):
     Path("src").mkdir()
     lines = tools.LS(path=".").splitlines()
     assert lines[1:] == ["  - README.md", "  - data.txt", "  - src/"]
+    assert tools.LS(path=".", ignore=["*.md", "src/"]).splitlines()[1:] == ["  - data.txt"]
 
 
 def test_bash_merges_its_streams_and_fails_in_the_agents_words(tools):

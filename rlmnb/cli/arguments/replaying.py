@@ -35,7 +35,9 @@ def add_replaying(commands: Commands) -> None:
     selectors(parser, "bring only these up to date, and what they need")
     parser.add_argument("--dry-run", action="store_true", help="only say what would run, and why")
     parser.add_argument("--check", action="store_true", help="exit 1 if anything is stale")
-    parser.add_argument("--verify", action="store_true", help="exit 1 if anything had to run")
+    parser.add_argument(
+        "--verify", action="store_true", help="exit 1 if anything would have to run; runs nothing"
+    )
     parser.add_argument(
         "--force",
         action="store_true",
