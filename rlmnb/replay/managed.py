@@ -353,7 +353,8 @@ def _remove_leftovers(base: str) -> None:
         mine = name.startswith(_PREFIX) and pid.isdecimal() and not os.path.islink(path)
         # Another replay may end, or tidy up as we do, at this very moment.
         with contextlib.suppress(FileNotFoundError, StorageError):
-            if mine and os.stat(path).st_uid == os.getuid() and not is_alive(int(pid)):
+            ours = os.name == "nt" or (mine and os.stat(path).st_uid == os.getuid())
+            if mine and ours and not is_alive(int(pid)):
                 remove_tree(path)
 
 
