@@ -322,12 +322,14 @@ def remove_tree(path: str, *held: "Lock") -> None:
             return
         for lock in held:
             lock.close_content()
-        shutil.rmtree(path, ignore_errors=bool(held))
+        if not held:
+            _patiently(shutil.rmtree, path)
+            return
+        shutil.rmtree(path, ignore_errors=True)
         for lock in held:
             lock.release()
             remove(lock.guard)
-        if held:
-            _patiently(os.rmdir, path)
+        _patiently(os.rmdir, path)
     except OSError as error:
         raise storage_error(error, "remove", path) from error
 
