@@ -9,8 +9,8 @@ SOURCES := $(shell find rlmnb -name '*.py')
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline test-browser screenshot \
-  wheel bench schema lock clean
+.PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline test-browser test-windows \
+  screenshot wheel bench schema lock clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # In seconds what takes pip a minute. What is set up for pip alone, a mirror say, pip can reach.
@@ -93,6 +93,19 @@ CHROMIUM := /usr/bin/chromium
 
 test-browser: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
 	$(BIN)/pytest -n 2 --dist loadfile tests/browser
+
+# The real Python for Windows, in Wine. What runs there: tests/windows/selection.py.
+WINE := /usr/lib/wine/wine64
+
+test-windows: $(VENV)/.compiled $(WINE)
+	$(BIN)/python -m tests.windows.wine
+
+$(WINE):
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -qq --yes --no-install-recommends wine64 binutils >/dev/null; \
+	else \
+	  echo "make test-windows needs Wine as $@ and ld; on Debian: sudo apt-get install wine64 binutils" >&2; exit 1; \
+	fi
 
 screenshot: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
 	$(BIN)/python examples/screenshot.py

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rlmnb import indexing
 from rlmnb.errors import ObjectError, RlmnbError
-from rlmnb.files import Lock, make_directory, remove_leftovers, remove_tree
+from rlmnb.files import Lock, make_directory, remove, remove_leftovers, remove_tree
 from rlmnb.graph.index import Index
 from rlmnb.store import archive, index_file, journal, notebook, recover, spill
 from rlmnb.store import fold as fold_module
@@ -36,8 +36,9 @@ def examine_machine(root: str) -> Iterator[Ailment]:
     """Look at what every session needs."""
     try:
         make_directory(root)
-        with Lock(os.path.join(root, ".doctor"), timeout=1.0):
-            os.unlink(os.path.join(root, ".doctor"))
+        with Lock(os.path.join(root, ".doctor.lock"), timeout=1.0) as lock:
+            pass
+        remove(lock.guard)
     except RlmnbError as error:
         yield Ailment(root, error.message, advice=error.hint)
     for path in archive.unfinished(root):

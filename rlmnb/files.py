@@ -3,6 +3,10 @@
 Every file is 0600 in a directory 0700. A symbolic link or a pipe that stands where one of our
 files belongs is refused, never followed: whoever planted it must not choose what is read or
 written.
+
+Windows replaces and removes no file that anybody has open. So we wait for whoever has it for a
+moment, a reader or a virus scanner; and what is locked there is a file beside, so that the holder
+of a lock can replace what it guards.
 """
 
 import errno
@@ -15,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
 try:
     import fcntl
@@ -29,6 +33,9 @@ _GUARDED = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
+_WINDOWS = os.name == "nt"
+# How long others may have a file open that is to be read, replaced or removed, in seconds.
+_IN_USE = 1.0
 _CHUNK = 1 << 22
 _UNIQUE_BYTES = 4
 _POLL_FIRST, _POLL_LONGEST = 0.0005, 0.02
@@ -73,10 +80,33 @@ def refuse_link(path: str) -> None:
         )
 
 
+def _patiently(call: "Callable[..., Any]", *arguments: object) -> "Any":
+    """Call what Windows refuses while somebody else has the file open, until they let go of it."""
+    if not _WINDOWS:
+        return call(*arguments)
+    for left in polls(_IN_USE):
+        try:
+            return call(*arguments)
+        except PermissionError:
+            if left <= 0:
+                raise
+    raise AssertionError("polls ends only after its time")
+
+
+def _open(path: str, flags: int, mode: int) -> int:
+    if _WINDOWS:
+        if os.path.islink(path):  # no flag refuses to follow one there
+            raise OSError(errno.ELOOP, "is a symbolic link", path)
+        if not os.path.isdir(path):
+            descriptor: int = _patiently(os.open, path, flags, mode)
+            return descriptor
+    return os.open(path, flags, mode)
+
+
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file and nothing else; a missing one raises FileNotFoundError."""
     try:
-        descriptor = os.open(path, flags | _GUARDED, 0o600)
+        descriptor = _open(path, flags | _GUARDED, 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise UnsafePathError(
@@ -189,7 +219,7 @@ class Replacement:
 
     def keep_mode_of(self, status: os.stat_result) -> None:
         """Give the new version the mode of the one it replaces: it is its owner's to choose."""
-        if os.name != "nt":
+        if not _WINDOWS:
             os.fchmod(self.descriptor, status.st_mode & 0o777)
 
     def commit(self, still_right: "Callable[[], bool] | None" = None, *, wait: bool = True) -> bool:
@@ -198,6 +228,10 @@ class Replacement:
             os.fsync(self.descriptor)
         os.close(self.descriptor)
         self.descriptor = -1
+        put: bool = _patiently(self._put, still_right)
+        return put
+
+    def _put(self, still_right: "Callable[[], bool] | None") -> bool:
         if still_right is not None and not still_right():
             return False
         os.replace(self._temporary, self.path)
@@ -215,7 +249,7 @@ class Replacement:
         except OSError:  # a file system without hard links
             if os.path.lexists(self.path):
                 return False
-            os.replace(self._temporary, self.path)
+            _patiently(os.replace, self._temporary, self.path)
         return True
 
     def __exit__(
@@ -269,17 +303,33 @@ def remove_leftovers(directory: str, name: str) -> None:
 def remove(path: str) -> None:
     """Remove a file; one that is gone already is fine."""
     try:
-        os.unlink(path)
+        _patiently(os.unlink, path)
     except FileNotFoundError:
         return
 
 
-def remove_tree(path: str) -> None:
-    """Remove a directory and what is below it, following no link out of it."""
+def remove_tree(path: str, *held: "Lock") -> None:
+    """Remove a directory and what is below it, following no link out of it.
+
+    `held` are the locks that keep others out of it. On Windows they go last: whoever comes then
+    begins anew, and the directory stays for them.
+    """
     import shutil
 
     try:
-        shutil.rmtree(path)
+        if not _WINDOWS:
+            shutil.rmtree(path)
+            return
+        for lock in held:
+            lock.close_content()
+        if not held:
+            _patiently(shutil.rmtree, path)
+            return
+        shutil.rmtree(path, ignore_errors=True)
+        for lock in held:
+            lock.release()
+            remove(lock.guard)
+        _patiently(os.rmdir, path)
     except OSError as error:
         raise storage_error(error, "remove", path) from error
 
@@ -295,7 +345,7 @@ def remove_if_empty(path: str) -> bool:
 
 def rename(old: str, new: str) -> None:
     """Move a file or directory aside."""
-    os.replace(old, new)
+    _patiently(os.replace, old, new)
 
 
 def point_link(link: str, target: str) -> None:
@@ -333,44 +383,67 @@ def append_line(path: str, text: str, *, limit: int) -> None:
         size = os.fstat(descriptor).st_size
         if size > limit:
             half = read_at(descriptor, size // 2, size).partition(b"\n")[2]
-            write_atomic(path, half, wait=False)
             os.close(descriptor)
+            descriptor = -1
+            write_atomic(path, half, wait=False)
             descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         write_all(descriptor, text.encode("utf-8", "backslashreplace") + b"\n")
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 class Lock:
     """An exclusive lock on a file, kept by the system: it ends with the process that holds it.
 
     The file is opened anew for each lock, so threads of one process exclude each other too.
+    `descriptor` is the file, open for reading and writing.
     """
 
     def __init__(self, path: str, *, timeout: float) -> None:
         self.path = path
+        self.guard = f"{path}.lock" if _WINDOWS and not path.endswith("lock") else path
         self._timeout = timeout
+        self._guarding = -1
         self.descriptor = -1
 
     def attempt(self) -> bool:
         """Take the lock if it is free now."""
         try:
-            descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT)
+            guarding = open_regular(self.guard, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise storage_error(error, "lock", self.path) from error
-        if not _try_lock(descriptor):
-            os.close(descriptor)
+        if not _try_lock(guarding):
+            os.close(guarding)
             return False
         try:
             # Whoever removed the file meanwhile has made our lock guard nothing.
-            same = os.stat(self.path).st_ino == os.fstat(descriptor).st_ino
+            same = os.stat(self.guard).st_ino == os.fstat(guarding).st_ino
         except FileNotFoundError:
             same = False
         if not same:
-            os.close(descriptor)
+            os.close(guarding)
             return False
-        self.descriptor = descriptor
+        self._guarding = self.descriptor = guarding
+        if self.guard != self.path:
+            self._open_content()
         return True
+
+    def _open_content(self) -> None:
+        self.descriptor = -1
+        try:
+            self.descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise storage_error(error, "open", self.path) from error
+        finally:
+            if self.descriptor < 0:
+                self.release()
+
+    def close_content(self) -> None:
+        """Let the file be replaced or removed on Windows, still keeping others out."""
+        if self.descriptor >= 0 and self.descriptor != self._guarding:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def __enter__(self) -> "Self":
         for _ in polls(self._timeout):
@@ -378,34 +451,43 @@ class Lock:
                 return self
         raise LockTimeoutError(
             f"{self.path}: another process has held the lock for {self._timeout:g} s",
-            hint="wait for it to finish, or find it with: fuser " + self.path,
+            hint="wait for it to finish"
+            + ("" if _WINDOWS else ", or find it with: fuser " + self.path),
         )
 
     def release(self) -> None:
         """Give the lock back."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        self.close_content()
+        if self._guarding >= 0:
+            os.close(self._guarding)
+            self._guarding = self.descriptor = -1
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
 def _try_lock(descriptor: int) -> bool:
+    if not _HAS_FLOCK:
+        return _try_lock_on_windows(descriptor)
     try:
-        if _HAS_FLOCK:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt
-
-            # Far past any content, so that the locked byte never hinders a reader.
-            os.lseek(descriptor, 1 << 40, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-            os.lseek(descriptor, 0, os.SEEK_SET)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
             return False
         raise
+    return True
+
+
+def _try_lock_on_windows(descriptor: int) -> bool:
+    import msvcrt
+
+    # Far past any content, so that the locked byte never hinders a reader.
+    os.lseek(descriptor, 1 << 40, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+    except OSError:  # Windows says EACCES, Wine whatever went wrong before
+        return False
+    os.lseek(descriptor, 0, os.SEEK_SET)
     return True
 
 

@@ -23,6 +23,7 @@ LARGEST_PAYLOAD = 64 * 1024 * 1024
 # Looking through more than this takes longer than an agent should wait.
 _LARGE_PAYLOAD = 1024 * 1024
 _MOST_OLD_LINES = 64 * 1024
+_HANDED_ON = "RLMNB_EVENT_HANDED_ON"
 
 
 def main(arguments: "list[str] | None" = None, read: "Callable[[], bytes] | None" = None) -> int:
@@ -59,15 +60,15 @@ def _standard_input() -> bytes:
 def _not_to_wait_for() -> bytes:
     """Return what is on standard input; if that is large, in a process that nobody waits for."""
     data = _standard_input()
-    if _LARGE_PAYLOAD < len(data) <= LARGEST_PAYLOAD and _another_goes_on():
+    if _LARGE_PAYLOAD < len(data) <= LARGEST_PAYLOAD and _another_goes_on(data):
         os._exit(0)
     return data
 
 
-def _another_goes_on() -> bool:
+def _another_goes_on(data: bytes) -> bool:
     """Begin a process that nobody waits for; True in the one that has no more to do."""
-    if not hasattr(os, "fork"):  # Windows
-        return False
+    if not hasattr(os, "fork"):
+        return _another_begins(data)
     try:
         if os.fork():
             return True
@@ -79,6 +80,30 @@ def _another_goes_on() -> bool:
         os.dup2(nowhere, each)
     os.setsid()
     return False
+
+
+def _another_begins(data: bytes) -> bool:
+    """Hand the event to a second process of the same command: Windows cannot fork."""
+    import subprocess
+
+    if os.environ.get(_HANDED_ON):
+        return False
+    nowhere = subprocess.DEVNULL  # a client listens until everybody who could speak has gone
+    try:
+        other = subprocess.Popen(  # noqa: S603 - the command that we are ourselves
+            [sys.executable, *sys.orig_argv[1:]],
+            stdin=subprocess.PIPE,
+            stdout=nowhere,
+            stderr=nowhere,
+            env={**os.environ, _HANDED_ON: "1"},
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError:  # there may be no more processes
+        return False
+    assert other.stdin is not None
+    other.stdin.write(data)
+    other.stdin.close()
+    return True
 
 
 def _print(data: bytes) -> None:

@@ -25,6 +25,17 @@ _MAX_CELL_ID = 64  # nbformat 4.5's own limit
 
 # Names the sessions root uses itself.
 RESERVED = frozenset({"archive", "current", "objects"})
+# On Windows these are devices in every directory, whatever their case. Refused everywhere, so that
+# a session can go from one machine to another.
+_DEVICES = frozenset(
+    {"aux", "con", "nul", "prn"}
+    | {f"{port}{number}" for port in ("com", "lpt") for number in range(10)}
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a plain name can be no session's."""
+    return name.lower() in RESERVED or name.lower() in _DEVICES
 
 
 def check_session_id(value: object) -> SessionId:
@@ -41,8 +52,9 @@ def check_session_id(value: object) -> SessionId:
             f"session id {shown} is not a plain name: wanted letters, digits, '-' and '_', "
             "starting with a letter or digit"
         )
-    if value.lower() in RESERVED:
-        raise InvalidNameError(f"session id {shown} is reserved for rlmnb's own use")
+    if is_reserved(value):
+        whose = "Windows" if value.lower() in _DEVICES else "rlmnb's own use"
+        raise InvalidNameError(f"session id {shown} is reserved for {whose}")
     return SessionId(value)
 
 

@@ -34,6 +34,15 @@ EVENTS: dict[str, int] = {
 }
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _OURS = "rlmnb.hook"
+# A plugin cannot know where Python is, and no one name of it is right everywhere: `python3` is on
+# Windows nothing, or a stub that only names a shop, and ends with an error. So this cannot be the
+# form without a shell (`args`), which takes one name. Elsewhere the shell gives way to Python at
+# once; on Windows it is Git's bash, which tries what installers give, the launcher first.
+_PLUGIN_COMMAND = (
+    'set -- -I "${CLAUDE_PLUGIN_ROOT}/hooks/run.py"; '
+    '[ "$OS" = Windows_NT ] || exec python3 "$@"; '
+    'py -3 "$@" 2>/dev/null || python "$@" 2>/dev/null || python3 "$@"'
+)
 # Only a process of the client's own can tell which client it is, and so where a session came from.
 _BY_COMMAND = ("SessionStart", "SessionEnd", "UserPromptSubmit")
 
@@ -183,9 +192,8 @@ def _written(settings: dict[str, Any]) -> str:
 
 def plugin_hooks() -> dict[str, Any]:
     """Return what `hooks/hooks.json` of the plugin has: the same events, run from where it is."""
-    run = 'python3 -I "${CLAUDE_PLUGIN_ROOT}/hooks/run.py"'
+    run = {"type": "command", "command": _PLUGIN_COMMAND, "shell": "bash"}
     found = {
-        event: [_matched(event, {"type": "command", "command": run, "timeout": seconds})]
-        for event, seconds in EVENTS.items()
+        event: [_matched(event, {**run, "timeout": seconds})] for event, seconds in EVENTS.items()
     }
     return {"description": "Records the session as a notebook", "hooks": found}

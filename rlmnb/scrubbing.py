@@ -283,7 +283,8 @@ class Scrub:
                 Lock(os.path.join(place.directory, ".hooks.lock"), timeout=_LOCK_SECONDS)
             )
             held.enter_context(Lock(place.lock, timeout=_LOCK_SECONDS))
-            held.enter_context(Lock(place.journal, timeout=_LOCK_SECONDS))
+            writing = held.enter_context(Lock(place.journal, timeout=_LOCK_SECONDS))
+            writing.close_content()  # what it guards may be replaced here
             # Cells of the journal and of the notebook teach each other's hashes: look once more.
             changed = [path for path in _files(place) if self._cleaned(place, path) is not None]
             for path in changed:

@@ -91,7 +91,7 @@ def ids_in(session: str) -> list[str]:
 def save_like_lab(path: Path, notebook: dict[str, Any], pause: Callable[[], None] = lambda: None):
     """Save as jupyter_server does: truncate in place, and write while others look on."""
     text = nbformat.writes(nbformat.from_dict(notebook)) + "\n"
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         pause()
         half = len(text) // 2
         file.write(text[:half])

@@ -77,7 +77,8 @@ def _open_streams() -> None:
         (sys.stdin, "surrogateescape"),
     ):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=errors)
+            # Into a pipe, Windows would write what its user's language had in the last century.
+            stream.reconfigure(encoding="utf-8" if os.name == "nt" else None, errors=errors)
 
 
 def _complain(error: RlmnbError, *, as_json: bool) -> None:

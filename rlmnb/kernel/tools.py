@@ -408,7 +408,10 @@ def _run_shell(command: str, seconds: float) -> tuple[str, int, bool]:
             data, _ = process.communicate(timeout=seconds)
         except BaseException as error:
             # Its children too: they would hold the pipe open, and go on after an interrupt.
-            os.killpg(process.pid, signal.SIGKILL)
+            if os.name == "nt":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
             data, _ = process.communicate()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise

@@ -32,11 +32,14 @@ from rlmnb.store.layout import ARCHIVE, NOTEBOOK, Place, session_place
 from rlmnb.store.objects import Objects
 
 _LOCK_SECONDS = 30.0
-# Made anew whenever they are needed: nobody's work is in them.
-_DERIVED = frozenset({"index.json", ".lock", ".hooks.lock"})
 _ROOT = "."
 Named = Mapping[str, Iterable[str]]
 _WHY = "put aside before compaction"
+
+
+def _is_derived(name: str) -> bool:
+    """Tell whether a file is made anew whenever it is needed: nobody's work is in it."""
+    return os.path.basename(name) == "index.json" or name.endswith(".lock")
 
 
 @contextmanager
@@ -108,7 +111,7 @@ def store(
                draft)  # fmt: skip
         for path in sweep.files_below(staging):
             name = os.path.relpath(path, staging).replace(os.sep, "/")
-            if name not in _DERIVED:
+            if not _is_derived(name):
                 manifest.files[f"{place.session_id}/{name}"] = digest.of_bytes(read_bytes(path))
         manifests.save(root, manifest)
         for name in wanted:
@@ -192,7 +195,7 @@ def changed_since(root: str, manifest: Manifest) -> list[str]:
         copies = set(manifest.files.values())
         for path in _everything(directory):
             name = os.path.relpath(path, root).replace(os.sep, "/")
-            if name in manifest.files or os.path.basename(name) in _DERIVED:
+            if name in manifest.files or _is_derived(name):
                 continue
             # JupyterLab keeps a copy of what it saved: ours still, if it saved no change.
             if os.path.islink(path) or digest.of_file(path)["hash"] not in copies:
@@ -234,11 +237,18 @@ def take_back(
 
 def _vanish(root: str, place: Place, manifest: Manifest) -> None:
     """Take the session out of sight at once, unless somebody is writing it this moment."""
-    with Lock(place.lock, timeout=_LOCK_SECONDS), Lock(place.journal, timeout=_LOCK_SECONDS):
+    with (
+        Lock(place.lock, timeout=_LOCK_SECONDS) as folding,
+        Lock(place.journal, timeout=_LOCK_SECONDS) as writing,
+    ):
         if changed := changed_since(root, manifest):
             raise _refusal(manifest.id, changed)
         manifest.state = "undoing"
         manifests.save(root, manifest)
+        if os.name == "nt":
+            # A directory in which a file is open does not move; `undoing` lets another go on here.
+            remove_tree(place.directory, folding, writing)
+            return
         aside = os.path.join(root, f"{archive.MIGRATING}{os.getpid()}-{os.urandom(4).hex()}")
         rename(place.directory, aside)
     remove_tree(aside)

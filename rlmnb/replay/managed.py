@@ -32,6 +32,8 @@ from rlmnb.processes import is_alive
 START_SECONDS = 30
 ATTACH_SECONDS = 10
 _HEAR_SECONDS = 0.5
+# On Windows a kernel is reached by TCP on this machine, and would warn of that at each start.
+_QUIETLY = ("--log-level=40",) if os.name == "nt" else ()
 _PREFIX = "rlmnb-kernel-"
 # The system takes 107 characters for the path of a socket, of which ours are at most 45.
 _LONGEST = 60
@@ -280,7 +282,7 @@ async def managed_kernel(
         connection_file=os.path.join(directory, "kernel.json"),
     )
     manager._kernel_spec = KernelSpec(
-        argv=[sys.executable, "-m", "rlmnb.kernel", "-f", "{connection_file}"],
+        argv=[sys.executable, "-m", "rlmnb.kernel", "-f", "{connection_file}", *_QUIETLY],
         display_name="rlmnb",
         language="python",
         env=environment,
@@ -339,6 +341,8 @@ def _socket_directory() -> str:
 
 def runtime_base() -> str:
     """Return where sockets go: a directory whose path is short."""
+    if os.name == "nt":  # there they have no path
+        return tempfile.gettempdir()
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         if base and len(base) < _LONGEST and os.access(base, os.W_OK):
             return base
@@ -353,7 +357,8 @@ def _remove_leftovers(base: str) -> None:
         mine = name.startswith(_PREFIX) and pid.isdecimal() and not os.path.islink(path)
         # Another replay may end, or tidy up as we do, at this very moment.
         with contextlib.suppress(FileNotFoundError, StorageError):
-            if mine and os.stat(path).st_uid == os.getuid() and not is_alive(int(pid)):
+            ours = os.name == "nt" or (mine and os.stat(path).st_uid == os.getuid())
+            if mine and ours and not is_alive(int(pid)):
                 remove_tree(path)
 
 

@@ -36,6 +36,7 @@ from rlmnb.replay.cells import (
     starting_environment,
     working_directory,
 )
+from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.owning import ownership
@@ -108,7 +109,7 @@ def _go(
     kernel: Warm | None,
 ) -> None:
     with Recorder(session) as recorder:
-        asyncio.run(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
+        run_to_its_end(_Replay(session, cells, report, recorder, asked).go(*world, kernel))
 
 
 # What a trace tells of model calls, also where all else could not be followed.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, field, replace
 
 from rlmnb.errors import CellNotFoundError
 from rlmnb.graph.traces import CodeCell, Environment, recorded_run
 from rlmnb.replay.cells import code_cells, starting_environment, working_directory
+from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions
 from rlmnb.replay.managed import as_nodes, attached_kernel
 from rlmnb.replay.naming import Naming
@@ -50,10 +50,10 @@ def restore_at(session: Session, cell: str | int, wishes: Wishes | None = None) 
             raise CellNotFoundError(f"no code stands at or above cell {last.number}")
         kernel = find(session.place) or start(session.place, working_directory(session))
         try:
-            return asyncio.run(_go(session, cells, above, kernel, wishes))
+            return run_to_its_end(_go(session, cells, above, kernel, wishes))
         except Soiled:
             kernel = restart(session.place, working_directory(session))
-            return asyncio.run(_go(session, cells, above, kernel, wishes))
+            return run_to_its_end(_go(session, cells, above, kernel, wishes))
 
 
 async def _go(

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from rlmnb.errors import KernelError, RlmnbError
 from rlmnb.files import Lock, make_directory, polls, read_bytes, remove, remove_tree, write_atomic
 from rlmnb.format import times
 from rlmnb.jsontext import loads
-from rlmnb.processes import is_alive
+from rlmnb.processes import end, is_alive
 from rlmnb.replay.managed import runtime_base, start_seconds
 from rlmnb.store.layout import Place, sessions_root
 
@@ -148,8 +147,7 @@ def _alive(path: str) -> Warm | None:
         return None
     if warm.alive and not os.path.exists(warm.connection_file):
         # Somebody tidied up: nobody can ever talk to it again.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(warm.pid, signal.SIGKILL)
+        end(warm.pid)
     elif warm.alive:
         return warm
     _forget(path, warm)
@@ -298,8 +296,7 @@ def _end(place: Place, warm: Warm) -> None:
         if not warm.alive:
             break
     else:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(warm.pid, signal.SIGKILL)
+        end(warm.pid)
         for _ in polls(_END_SECONDS):
             if not warm.alive:
                 break

@@ -83,8 +83,8 @@ def put_away(place: Place) -> Archived:
         )
     # The journal's lock keeps hooks out, the other one whoever folds: nothing arrives unseen.
     with (
-        Lock(place.lock, timeout=_LOCK_SECONDS),
-        Lock(place.journal, timeout=_LOCK_SECONDS),
+        Lock(place.lock, timeout=_LOCK_SECONDS) as folding,
+        Lock(place.journal, timeout=_LOCK_SECONDS) as writing,
         Replacement(path) as new,
     ):
         with os.fdopen(os.dup(new.descriptor), "wb") as file:
@@ -96,7 +96,7 @@ def put_away(place: Place) -> Archived:
         except RlmnbError:
             remove(path)
             raise
-        remove_tree(place.directory)
+        remove_tree(place.directory, folding, writing)
     return archived
 
 
@@ -111,7 +111,7 @@ def _pack(place: Place, file: Any) -> dict[str, Any]:
 
         for path in sweep.files_below(place.directory):
             name = os.path.relpath(path, place.directory).replace(os.sep, "/")
-            if path not in (place.lock, place.lease) and not name.endswith(".tmp"):
+            if path != place.lease and not name.endswith((".lock", ".tmp")):
                 add(_FILES + name, read_bytes(path))
         for name in sorted(sweep.references([place])[place.session_id]):
             if name in objects:

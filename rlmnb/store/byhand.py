@@ -71,6 +71,7 @@ def add(place: "Place", entries: "Sequence[Entry]") -> None:
         try:
             if size + len(data) > _LARGEST:
                 whole = read_all(lock.descriptor) + b"\n" + data
+                lock.close_content()
                 write_atomic(place.by_hand, _newest(whole))
                 return
             torn = size and read_at(lock.descriptor, size - 1, 1) != b"\n"

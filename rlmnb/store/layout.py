@@ -3,7 +3,7 @@
 import os
 
 from rlmnb.files import make_directory, refuse_link, write_atomic
-from rlmnb.ids import RESERVED, SessionId, check_session_id
+from rlmnb.ids import SessionId, check_session_id, is_reserved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _name_from(file_name: str) -> SessionId:
         letter if letter.isascii() and letter.isalnum() else "-" for letter in stem
     ).strip("-")
     name = (plain or "notebook")[:100]
-    return check_session_id(f"{name}-notebook" if name.lower() in RESERVED else name)
+    return check_session_id(f"{name}-notebook" if is_reserved(name) else name)
 
 
 def looks_like_path(target: str) -> bool:

@@ -142,5 +142,5 @@ def unused_objects(
 def remove_session(place: Place) -> None:
     """Remove a session's directory; of a plain notebook, only what rlmnb kept beside it."""
     refuse_link(place.directory)
-    with Lock(place.lock, timeout=5.0):
-        remove_tree(place.directory)
+    with Lock(place.lock, timeout=5.0) as lock:
+        remove_tree(place.directory, lock)

@@ -5,6 +5,7 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -76,7 +77,7 @@ def test_the_append_path_imports_nothing_heavy():
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     # -S, because what site-packages bring along at start-up is not ours.
-    repository = rlmnb.__file__.rsplit("/rlmnb/", 1)[0]
+    repository = str(Path(rlmnb.__file__).parents[1])
     path = f"import sys; sys.path.insert(0, {repository!r});"
     done = subprocess.run(
         [sys.executable, "-S", "-c", path + code], capture_output=True, text=True, check=True
@@ -85,7 +86,7 @@ def test_the_append_path_imports_nothing_heavy():
 
 
 def test_importing_the_package_imports_nothing_else_of_it():
-    repository = rlmnb.__file__.rsplit("/rlmnb/", 1)[0]
+    repository = str(Path(rlmnb.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {repository!r}); before = set(sys.modules); import rlmnb;"
         "print(sorted(set(sys.modules) - before))"

@@ -474,6 +474,35 @@ def test_the_plugin_says_what_is_installed():
     assert list(Path("data/pycache").rglob("*.pyc"))
 
 
+@pytest.mark.parametrize(
+    ("system", "there"),
+    [
+        ("", {"python3": "exec {python} {given}"}),
+        ("Windows_NT", {"py": "exec {python} {after}", "python3": "exit 49"}),
+        ("Windows_NT", {"py": "exit 103", "python": "exec {python} {given}"}),
+        ("Windows_NT", {"python": "echo a shop >&2; exit 49", "python3": "exec {python} {given}"}),
+    ],
+)
+def test_the_plugin_finds_the_python_that_is_there(tmp_path, system, there):
+    names = tmp_path / "bin"
+    names.mkdir()
+    for name, line in there.items():
+        given = line.format(python=sys.executable, given='"$@"', after='"${@:2}"')
+        (names / name).write_text(f"#!/bin/bash\n{given}\n")
+        (names / name).chmod(0o755)
+    entry = plugin_hooks()["hooks"]["PostToolUse"][0]["hooks"][0]
+    plugin = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        ["/bin/sh", "-c", entry["command"].replace("${CLAUDE_PLUGIN_ROOT}", plugin)],
+        input=json.dumps(payload("PostToolUse.Read")).encode(),
+        capture_output=True,
+        env={"PATH": str(names), "OS": system, "RLMNB_HOME": os.environ["RLMNB_HOME"],
+             "CLAUDE_PLUGIN_DATA": str(tmp_path / "data")},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert len(cells()) == 1
+
+
 def test_installing_keeps_what_others_put_there(run, run_json, monkeypatch, tmp_path):
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     path = tmp_path / "claude" / "settings.json"

@@ -114,7 +114,7 @@ def test_a_lock_of_a_dead_process_holds_nobody_up(root):
             [sys.executable, "-c", holder, str(root / "demo" / name)], stdout=subprocess.PIPE
         )
         assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
+        assert process.stdout.readline().strip() == b"held"
         process.kill()
         process.wait()
         process.stdout.close()
