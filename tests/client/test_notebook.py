@@ -225,7 +225,8 @@ if importlib.util.find_spec("rlmnb.hook"):
         about = parent.rlmnb("show", name)["session"]
         assert about["parent_session_id"] == run.session_id
         origin = about["forked_from"]
-        assert origin == {"session_id": run.session_id, "cell_id": parent.cells()[-1]["id"]}
+        assert origin["session_id"] == run.session_id
+        assert origin["cell_id"] == parent.cells()[-1]["id"]
         assert parent.rlmnb("show", run.session_id)["session"]["ended_at"] is not None
 
     def test_what_the_last_answer_took_is_counted_when_the_session_ends(project: Path) -> None:
