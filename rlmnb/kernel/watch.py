@@ -25,6 +25,7 @@ _FLAGS = {
     "os.posix_spawn": "subprocess",
     "socket.connect": "network",
 }
+_KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", ".rlmnb"})
 _MOST_NAMES = 500
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
@@ -250,7 +251,9 @@ class Watch:
 
     def _listing(self, path: Any) -> None:
         name = self.mine(path if path is not None else ".")
-        if name is not None and name not in self.listed and not self._is_passing(name):
+        if name is None or name in self.listed or self._is_passing(name):
+            return
+        if _KEPT_BESIDE.isdisjoint(name.split(os.sep)):
             self.listed[name] = listing(name)
 
     def note(self, path: str) -> None:
@@ -321,10 +324,13 @@ def kind_of(path: str) -> str:
 def listing(path: str) -> list[str] | str:
     """Return the names in a directory, in order; a directory that is missing is said to be.
 
-    Of very many names only the digest is kept. The notebook may be written while a cell looks.
+    Of very many names only the digest is kept. What Python, Jupyter and rlmnb put there in passing
+    says nothing, and comes and goes: the notebook may be written while a cell looks.
     """
     try:
-        names = sorted(name for name in os.listdir(path) if not is_temporary(name))
+        names = sorted(
+            name for name in {*os.listdir(path)} - _KEPT_BESIDE if not is_temporary(name)
+        )
     except OSError:
         return MISSING
     return names if len(names) <= _MOST_NAMES else digest.of_value(names)

@@ -419,6 +419,16 @@ CASES = {
         [2, 3],
         {2: "x = 2"},
     ),
+    "a listing of files, and what an import leaves beside them": Case(
+        [
+            "import os\nprint(len([n for n in os.listdir() if n[-3:] == 'txt']))",
+            "import lib",
+            "x = 1",
+        ],
+        [2],
+        {2: "x = 2"},
+        start={"lib.py": "A = 1", "data.txt": "one"},
+    ),
     "the last output": Case(["5", "print(_)", "x = 1"], [0, 1], {0: "6"}),
     "the last output, whose cell is gone": Case(["5", "6", "print(_)"], [0, 2], delete=1),
     "the last output, when cells change places": Case(
