@@ -1,0 +1,68 @@
+"""Classes that come back as they were, without the code that ran when they were first made.
+
+A metaclass or an `__init_subclass__` of the notebook may count or register the classes it sees.
+What that did is stored with whatever it was done to; done once more, it would be there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_MAKING = ("__new__", "__init__", "__call__", "__prepare__", "__setattr__")
+_HOOK = "__init_subclass__"
+
+
+def runs_code_when_made(value: type) -> bool:
+    """Tell whether making this class runs code of the notebook."""
+    kind: type = type(value)
+    kinds = [each for each in kind.__mro__ if _is_notebooks(each)]
+    return any(name in vars(each) for each in kinds for name in _MAKING) or bool(
+        _hooked(value.__mro__[1:])
+    )
+
+
+def make_class(
+    kind: type, name: str, bases: tuple[type, ...], contents: dict[str, Any], *_: Any
+) -> type:
+    """Make a class to be filled, as the library's part of its metaclass would."""
+    library = next(each for each in kind.__mro__ if not _is_notebooks(each))
+    make: Any = library.__new__
+    with _unhooked([each for base in bases for each in base.__mro__]):
+        made: type = make(kind, name, bases, dict(contents))
+    return made
+
+
+def fill_class(made: type, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Give a class its attributes, whatever its metaclass does when they are set."""
+    for name, value in state[0].items():
+        if name != "_abc_impl":  # it has one of its own
+            type.__setattr__(made, name, value)
+
+
+def _is_notebooks(value: type) -> bool:
+    return value.__module__ == "__main__"
+
+
+def _hooked(classes: Any) -> list[type]:
+    return [each for each in classes if _is_notebooks(each) and _HOOK in vars(each)]
+
+
+@contextmanager
+def _unhooked(classes: list[type]) -> Iterator[None]:
+    hooks = {each: vars(each)[_HOOK] for each in _hooked(classes)}
+    for owner in hooks:
+        type.__setattr__(owner, _HOOK, classmethod(_passing_on(owner)))
+    try:
+        yield
+    finally:
+        for owner, hook in hooks.items():
+            type.__setattr__(owner, _HOOK, hook)
+
+
+def _passing_on(owner: Any) -> Any:
+    def hook(cls: type, **options: Any) -> None:
+        super(owner, cls).__init_subclass__(**options)
+
+    return hook
