@@ -8,6 +8,7 @@ mutable objects a value is made of, so that variables which share any are known 
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import enum
 import functools
@@ -334,6 +335,12 @@ class Walk:
             self._tie(referent)
         self._give_up("a weak reference")
 
+    def _iterator(self, value: Any) -> None:
+        """Tie an iterator to what it goes through; it may come back as one of another kind."""
+        self.ids.add(id(value))
+        self._give_up(f"a {type(value).__name__}")
+        self._tie_parts(value)
+
     def _tie(self, *values: Any) -> None:
         """Take in what values are made of and lead to, without telling of it."""
         inner = Walk(self._namespace, lambda: "", self._shared)
@@ -549,6 +556,14 @@ def value_digest(namespace: dict[str, Any], value: Any) -> str:
     return walk.digest()
 
 
+_EMPTY: tuple[Any, ...] = ({}, {}.values(), {}.items())
+_ITERATORS = frozenset(
+    type(each)
+    for each in (
+        *map(iter, (*_EMPTY, set(), collections.OrderedDict())),
+        *map(reversed, (*_EMPTY, [])),
+    )
+)
 _TELLERS: dict[type, Callable[[Walk, Any], None]] = {
     list: Walk._list,
     dict: Walk._dict,
@@ -565,4 +580,5 @@ _TELLERS: dict[type, Callable[[Walk, Any], None]] = {
     type(functools.lru_cache(int)): Walk._cached,
     types.MappingProxyType: Walk._proxy,
     weakref.ref: Walk._weak,
+    **dict.fromkeys(_ITERATORS, Walk._iterator),
 }
