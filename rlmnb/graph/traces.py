@@ -100,6 +100,8 @@ class Environment:
     ambient: set[str] = field(default_factory=set)
     # The cells so far that run at all, in their order.
     order: list[str] = field(default_factory=list)
+    # Functions and classes, each with the variables that have held it under its name.
+    held: dict[str, set[str]] = field(default_factory=dict)
 
     def copy(self) -> Environment:
         """Return one that can go another way from here."""
@@ -112,6 +114,7 @@ class Environment:
             dict(self.displays),
             set(self.ambient),
             list(self.order),
+            {name: set(holders) for name, holders in self.held.items()},
         )
 
     def reach(self, cell: CodeCell) -> None:
@@ -148,6 +151,15 @@ class Environment:
         shared = len(digests) == 1 and None not in found
         return str(digests.pop()) if shared else ""
 
+    def holders_of(self, name: str) -> list[str]:
+        """Return the variables that hold what is under this name, and only by the name."""
+        found = []
+        for holder in self.held.get(name, ()):
+            version = self.names.get(holder)
+            if isinstance(version, dict) and name in version.get("holds", ()):
+                found.append(holder)
+        return found
+
     def around(self) -> list[str]:
         """Return which variables there are, for a cell that can see them all."""
         return sorted(name for name in self.names if name[0] != "$")
@@ -164,6 +176,8 @@ class Environment:
                 self.producers[name] = cell_id
                 if is_ambient(name):
                     self.ambient.add(name)
+            for name in version.get("holds", ()):
+                self.held.setdefault(name, set()).update(version["names"])
         for path, version in run["files_written"].items():
             self.files[path] = version["hash"]
 
@@ -239,6 +253,7 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append(cell.renew)
     causes += files.model_causes(run)
     causes += _read_causes(cell.cell_id, run, env)
+    causes += _parting_causes(run, env)
     if "around" in run and run["around"] != env.around():
         causes.append("it can see all variables, and there are others now")
     causes += _dependency_causes(cell, run.get("depends", {}), env)
@@ -354,6 +369,29 @@ def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
         else:
             causes.append(f"{shown} from {producer} changed" if producer else f"{shown} changed")
     return list(dict.fromkeys(causes))
+
+
+def _parting_causes(run: Run, env: Environment) -> list[str]:
+    """Say what a cell would take away from others that it did not meet when it last ran.
+
+    What cannot be stored is made again together, and a function or class that others hold is found
+    by its name: only the cell itself can part them.
+    """
+    left = {name: version for version in run["writes"] for name in version["names"]}
+    left |= dict.fromkeys(run["deleted"])
+    in_place = run.get("in_place", ())
+    causes = []
+    for name, leaves in left.items():
+        version = env.names.get(name)
+        if not isinstance(version, dict):
+            continue
+        others = version["names"] if version.get("problem") and name not in in_place else ()
+        same = name in in_place or (leaves and leaves["own"][name] == version["own"][name])
+        if not same:
+            others = [*others, *env.holders_of(name)]
+        if others := [each for each in others if each not in left]:
+            causes.append(f"{name} is part of {', '.join(sorted(others))} now")
+    return causes
 
 
 def _out_of_order(cell_id: str, name: str, run: Run, env: Environment) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from rlmnb import digest
 from rlmnb.kernel.canonical import value_digest
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import FIGURES, Group, Groups
@@ -58,6 +59,7 @@ class _Look:
     hidden: dict[str, str]
     code: CodeNames | None = None
     named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
+    contents: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def inert(self) -> bool:
@@ -144,6 +146,13 @@ class Tracker:
         self._look.named = {
             os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
         }
+        if names is not None and names.attributes & _COMMANDS:
+            # What a command adds to, it builds on; afterwards that can no longer be seen.
+            self._look.contents = {
+                path: digest.of_file(path)
+                for path, version in self._look.named.items()
+                if version is not None
+            }
         self.watch.start()
 
     def _names(self, source: str) -> CodeNames | None:
@@ -237,6 +246,7 @@ class Tracker:
             "history": self._reads_history(look),
             "failed": failed,
             **({"around": sorted(look.bindings)} if look.opaque else {}),
+            **self._in_place(look, now, versions),
             **self.watch.report(),
         }
 
@@ -262,6 +272,18 @@ class Tracker:
                     if held in old and look.bindings.get(held) != now.get(held):
                         reads["~" + held] = old[held].digest
         return reads
+
+    @staticmethod
+    def _in_place(look: _Look, now: dict[str, int], versions: list[Group]) -> dict[str, Any]:
+        """Return which of the changed variables are what they were, only with other contents."""
+        bound = look.code.writes if look.code is not None else frozenset()
+        names = [
+            name
+            for version in versions
+            for name in version.names
+            if name not in bound and look.bindings.get(name) == now.get(name)
+        ]
+        return {"in_place": sorted(names)} if names else {}
 
     @staticmethod
     def _reads_history(look: _Look) -> bool:
@@ -410,14 +432,14 @@ class Tracker:
             value = vars(base).get(attribute, ABSENT)
             self.hidden.patched[f"{where}.{attribute}"] = value_digest(self.namespace, value)
 
-    def _hidden_version(self, name: str, digest: str, value: Any) -> dict[str, Any]:
-        version = pseudo_version(name, digest)
+    def _hidden_version(self, name: str, now: str, value: Any) -> dict[str, Any]:
+        version = pseudo_version(name, now)
         if self.store is not None and value is not None and self.hidden.can_restore(name):
             try:
                 version["object"] = self.store.save_values({}, {name: value}, self.limit)
             except Exception:  # noqa: BLE001 - an option can be set to anything
                 version["object"] = None
-        if digest != INITIAL and not version["object"]:
+        if now != INITIAL and not version["object"]:
             version["problem"] = "cannot be put back"
         return version
 
@@ -443,7 +465,7 @@ class Tracker:
             if now is None and before is None:
                 continue
             if now != before:
-                self.watch.note_written(path)
+                self.watch.note_written(path, look.contents.get(path), new=before is None)
             else:
                 self.watch.note(path)
 
@@ -526,12 +548,12 @@ def _modules_mark() -> tuple[int, str]:
     return len(sys.modules), next(reversed(sys.modules))
 
 
-def pseudo_version(name: str, digest: str) -> dict[str, Any]:
+def pseudo_version(name: str, now: str) -> dict[str, Any]:
     """Return the version of something that is no variable, not stored yet."""
     return {
         "names": [name],
-        "digest": digest,
-        "own": {name: digest},
+        "digest": now,
+        "own": {name: now},
         "refs": [],
         "object": None,
         "problem": None,

@@ -17,6 +17,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.files import is_temporary
+from rlmnb.store.layout import BESIDE
 
 _STAT, _LSTAT = os.stat, os.lstat
 _FLAGS = {
@@ -29,6 +30,7 @@ _KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", ".rlmnb"})
 _MOST_NAMES = 500
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
+_BESIDE = f"{os.sep}{BESIDE}{os.sep}"
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -198,6 +200,8 @@ class Watch:
             return None
         if name.endswith((".pyc", ".pyo")) or name.startswith(self._foreign):
             return None
+        if _BESIDE in name + os.sep:
+            return None  # what we keep there changes with every replay
         return name
 
     def _opened(self, path: Any, _mode: Any, flags: Any) -> None:
@@ -262,11 +266,19 @@ class Watch:
         if name is not None and name not in self.read and name not in self.written:
             self._look(name)
 
-    def note_written(self, path: str) -> None:
-        """Take down a file that is known by other means to have been written."""
+    def note_written(self, path: str, was: dict[str, Any] | None, *, new: bool) -> None:
+        """Take down a file that is known by other means to have been written.
+
+        Whoever wrote it unheard may have built on what it was.
+        """
         name = self.mine(path)
-        if name is not None:
-            self.written.add(name)
+        if name is None:
+            return
+        if was is not None and name not in self.written:
+            self.read.setdefault(name, was)
+        if new:
+            self._first.setdefault(name, MISSING)
+        self.written.add(name)
 
     def report(self) -> dict[str, Any]:
         """Return what was heard, for the record."""

@@ -14,6 +14,7 @@ JOURNAL = "journal.jsonl"
 INDEX = "index.json"
 BY_HAND = "by-hand.jsonl"
 ARCHIVE = "archive"
+BESIDE = ".rlmnb"
 
 
 class Place:
@@ -112,7 +113,7 @@ def notebook_place(path: str) -> Place:
     directory, name = os.path.split(real)
     if name == NOTEBOOK and os.path.lexists(os.path.join(directory, JOURNAL)):
         return session_place(os.path.basename(directory), os.path.dirname(directory))
-    beside = os.path.join(directory, ".rlmnb")
+    beside = os.path.join(directory, BESIDE)
     return Place(
         _name_from(name), real, os.path.join(beside, name), os.path.join(beside, "objects")
     )
