@@ -20,6 +20,7 @@ from rlmnb.graph.traces import (
     Version,
     is_ambient,
 )
+from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import pseudo_version
 from rlmnb.replay.files import Versions, named_by
@@ -114,6 +115,7 @@ class Supply:
             # taken for something that it has made.
             mates = self.held.mates(touched)
             due |= {name for name in mates if name in env.names}
+            due |= self._bereft(names, env)
             missing = [
                 version
                 for version in _unique(env.names[name] for name in sorted(due))
@@ -215,6 +217,27 @@ class Supply:
             found += holders
             names |= {name for version in holders for name in version["names"]}
             waiting = [each for each in waiting if each not in holders]
+        return found
+
+    @staticmethod
+    def _bereft(names: CodeNames | None, env: Environment) -> set[str]:
+        """Return what a cell takes a name from that it sets: afterwards it cannot be had.
+
+        It holds a function or class by that name, or can only be made together with it.
+        """
+        waiting: list[str] = []
+        for name in env.names.keys() & names.writes if names is not None else ():
+            waiting += env.holders_of(name)
+            version = env.names[name]
+            if isinstance(version, dict) and len(version["names"]) > 1 and version.get("problem"):
+                waiting.append(name)
+        found: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in found or not isinstance(known := env.names.get(name), dict):
+                continue
+            found.add(name)
+            waiting += [*known["names"], *known.get("holds", ())]
         return found
 
     def _note_restored(self, producer: str | None) -> None:
