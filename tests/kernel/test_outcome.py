@@ -37,6 +37,19 @@ COUNTING = "class A:\n    def __del__(self): print('gone')\na = A()"
 LATE = "def g(): return f()"
 SUBCLASS = "class B(A):\n    def hook(cls):\n        log.append(k)"
 HOOKED = "class A:\n    def __init_subclass__(cls):\n        cls.hook(cls)"
+COUNTING_META = """class Meta(type):
+    made = []
+    def __new__(meta, name, bases, contents):
+        meta.made.append(name)
+        return super().__new__(meta, name, bases, contents)
+    def __init__(cls, *args):
+        super().__init__(*args)
+        cls.order = len(Meta.made)"""
+COUNTING_BASE = """class A:
+    below = []
+    def __init_subclass__(cls):
+        super().__init_subclass__()
+        A.below.append(cls.__name__)"""
 
 CASES = {
     "a file that only a cell below makes": Case(
@@ -335,6 +348,77 @@ CASES = {
     ),
     "a key that is no name": Case(
         ["globals()[5] = 1\nx = 1", "print(x)"], None, {1: "print(x, 1)"}
+    ),
+    "a function that is held, and whose name goes to something else": Case(
+        ["def f(): return 1", "l = [f]", "k = 1", "print(l[0]())"], [2, 3], {2: "f = 7"}
+    ),
+    "a function that is held, and whose name is deleted": Case(
+        ["def f(): return 1", "d = {'f': f}", "k = 1", "print(d['f'](), k)"],
+        [2, 3],
+        {2: "k = 2\ndel f"},
+    ),
+    "a function that comes to be held, and whose name goes to another": Case(
+        ["def f(): return 1", "l = []", "def f(): return 2", "print([each() for each in l])"],
+        [1, 2, 3],
+        {1: "l = [f]"},
+    ),
+    "an object whose class comes to be defined anew": Case(
+        ["class A: x = 1", "l = []", "class A: x = 2", "print([each.x for each in l])"],
+        [1, 2, 3],
+        {1: "l = [A()]"},
+    ),
+    "a deleted name that comes to share what cannot be stored": Case(
+        [
+            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    e = error",
+            "print(e)",
+            "f = lambda x: x",
+            "del f",
+            "d = {'e': e}",
+            "print('f' in globals())",
+        ],
+        None,
+        {1: "f = lambda x=e: x\nprint(e)"},
+    ),
+    "a metaclass that counts its classes": Case(
+        [
+            COUNTING_META,
+            "class E(metaclass=Meta):\n    v = 1",
+            "e = E()",
+            "print(Meta.made, E.order, e.v)",
+        ],
+        [3],
+        {3: "print(Meta.made, E.order, e.v, type(E).__name__, type(e) is E)"},
+    ),
+    "a class that counts those below it": Case(
+        [COUNTING_BASE, "class B(A):\n    v = 1", "b = B()", "print(A.below, b.v)"],
+        [3],
+        {3: "class C(A): pass\nprint(A.below, b.v, type(b) is B)"},
+    ),
+    "an iterator over a dict": Case(
+        ["d = {'a': 1, 'b': 2}", "i = iter(d)", "next(i)", "print(type(i), list(i))"],
+        [1, 2, 3],
+        {3: "print(type(i), list(i), 1)"},
+    ),
+    "a reversed iterator at its end": Case(
+        ["i = reversed([1])", "next(i)", "next(i, 0)", "print(type(i))"],
+        [0, 1, 2, 3],
+        {3: "print(type(i), 1)"},
+    ),
+    "files below the notebook": Case(
+        ["from pathlib import Path\nprint(sorted(map(str, Path('.').rglob('*.txt'))))", "x = 1"],
+        [1],
+        {1: "x = 2"},
+        start={"a/b.txt": "1"},
+    ),
+    "commands that add to a file": Case(
+        ["!echo 1 >> f.txt", "!echo 2 >> f.txt", "!echo 3 >> f.txt", "print(open('f.txt').read())"],
+        [1, 2, 3],
+        {1: "!echo 7 >> f.txt"},
+    ),
+    "a listing before a command makes a file": Case(
+        ["import os\nprint([n for n in os.listdir('.') if n[-4:] == '.txt'])", "!echo 1 >> f.txt"],
+        [1],
+        {1: "!echo 2 >> f.txt"},
     ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }
