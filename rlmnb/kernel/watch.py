@@ -26,7 +26,7 @@ _FLAGS = {
     "os.posix_spawn": "subprocess",
     "socket.connect": "network",
 }
-_KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", ".rlmnb"})
+_KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", BESIDE})
 _MOST_NAMES = 500
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
