@@ -115,9 +115,9 @@ def chat_api(script: Script | None = None) -> Iterator[ChatApi]:
 def model_directory(path: str | os.PathLike[str], api: ChatApi, *, model: str = MODEL) -> str:
     """Write a private directory for the `llm` library in which the server is a model.
 
-    Returns its path, to be given as LLM_USER_PATH.
+    Returns its absolute path, to be given as LLM_USER_PATH to programs wherever they run.
     """
-    directory = os.fspath(path)
+    directory = os.path.abspath(path)
     make_directory(directory)
     # Every JSON text is a YAML text.
     models = [

@@ -203,6 +203,15 @@ def get(api: ChatApi, path: str) -> tuple[int, Any]:
         connection.close()
 
 
+def test_a_directory_for_a_model_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with chat_api() as api:
+        assert model_directory("llm", api) == str(tmp_path / "llm")
+    assert (tmp_path / "llm" / "extra-openai-models.yaml").is_file()
+
+
 def test_the_library_finds_the_server_as_a_model_in_its_private_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
