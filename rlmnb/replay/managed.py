@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import copy
 import json
@@ -310,6 +311,9 @@ async def managed_kernel(
             hint=f"try it by hand: {sys.executable} -m rlmnb.kernel",
         ) from error
     finally:
+        if client.km is None:
+            # nbclient has ended a kernel that never got ready, and would do so again at exit.
+            atexit.unregister(client._cleanup_kernel)
         remove_tree(directory)
 
 

@@ -382,6 +382,19 @@ def test_a_kernel_that_cannot_start_is_said_to_be_unavailable(run, monkeypatch) 
     assert done.returncode == 3
     assert json.loads(done.stdout)["kernel"] == "unavailable"
     assert "rlmnb.kernel" in json.loads(done.stdout)["error"]["hint"]
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_kernel_that_is_not_ready_in_time_is_ended_once(run, monkeypatch) -> None:
+    write("x = 1")
+    monkeypatch.setenv("RLMNB_KERNEL_START", "1")
+    Path("slow").mkdir()
+    Path("slow/ipykernel.py").write_text("import time\ntime.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(Path("slow").resolve()))
+    done = run("replay", "nb.ipynb")
+    assert done.returncode == 3
+    assert "did not start in 1 s" in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 def test_a_cell_that_lists_files_while_the_notebook_is_written_stays_fresh():
