@@ -37,6 +37,7 @@ ENVIRONMENT = {
     "WINEPREFIX": str(BUILD / "prefix"),
     "WINEDEBUG": "-all",
     "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=",  # no downloads, no menus
+    "RLMNB_KERNEL_START": "180",  # programs start several times slower than on Windows
 }
 MARKERS = {
     "os_name": "nt",
