@@ -110,6 +110,9 @@ class Session:
                 Finding("restored", cell_id, "was put back: an older save had dropped it")
                 for cell_id in reading.folded.restored
             ]
+            if reading.folded.stripped:
+                text = "had lost what rlmnb keeps in it; the journal has put it back"
+                self._found.append(Finding("stripped", "the notebook", text))
         self._loaded = reading.whole
         for name in ("stale", "_cells"):
             self.__dict__.pop(name, None)

@@ -24,16 +24,25 @@ if TYPE_CHECKING:
 
 
 class Folded:
-    """What a fold came to: how far the notebook is now, and which dropped cells it put back."""
+    """What a fold came to: how far the notebook is now, and what it put back into it.
 
-    __slots__ = ("restored", "seq", "why_not")
+    `restored` are cells that had been dropped; `stripped` says that all of our metadata had been.
+    """
+
+    __slots__ = ("restored", "seq", "stripped", "why_not")
 
     def __init__(
-        self, seq: int, restored: "tuple[str, ...]" = (), why_not: "str | None" = None
+        self,
+        seq: int,
+        restored: "tuple[str, ...]" = (),
+        why_not: "str | None" = None,
+        *,
+        stripped: bool = False,
     ) -> None:
         self.seq = seq
         self.restored = restored
         self.why_not = why_not
+        self.stripped = stripped
 
 
 def fold(place: "Place", seq: int, *, timeout: float) -> Folded:
@@ -158,7 +167,7 @@ def is_sound(entry: "Entry") -> bool:
 def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) -> "Folded | None":
     tail = opened.tail()
     if tail is None or tail.state is None or tail.appended < 0:
-        return _fold_parsed(place, opened)
+        return _fold_parsed(place, opened, reached)
     _check_schema(tail.state, place.notebook)
     entries = sound_entries(place.journal, tail.appended)
     if not entries:
@@ -173,7 +182,7 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
         for entry in entries
     )
     if not simple or (dropped and _any_present(opened.read(), added)):
-        return _fold_parsed(place, opened)
+        return _fold_parsed(place, opened, reached)
     metadata = tail.metadata
     for entry in entries:
         if entry["op"] == "update":
@@ -201,7 +210,7 @@ def _any_present(data: bytes, ids: "dict[str, Any]") -> bool:
     return any(f'"id": "{cell_id}"'.encode() in data for cell_id in ids)
 
 
-def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | None":
+def _fold_parsed(place: "Place", opened: notebook.OpenNotebook, reached: int) -> "Folded | None":
     whole = notebook.parse(opened.read(), place.notebook)
     state = whole["metadata"].get("rlmnb")
     if isinstance(state, dict):
@@ -221,10 +230,11 @@ def _fold_parsed(place: "Place", opened: notebook.OpenNotebook) -> "Folded | Non
         return None
     restored = tuple(
         entry["cell"]["id"]
-        for entry in entries[:-1]
-        if entry["op"] == "append" and entry["cell"]["id"] not in before
+        for entry in entries
+        if entry["op"] == "append" and entry["seq"] <= reached and entry["cell"]["id"] not in before
     )
-    return Folded(notebook.appended_of(whole["metadata"]), restored)
+    stripped = appended < 0 <= reached
+    return Folded(notebook.appended_of(whole["metadata"]), restored, stripped=stripped)
 
 
 def apply(whole: "dict[str, Any]", entries: "list[Entry]") -> None:
@@ -326,7 +336,8 @@ def with_state(metadata: "dict[str, Any]", entry: "Entry") -> "dict[str, Any]":
     session = dict(session) if isinstance(session, dict) else {}
     if "at" in entry and entry["op"] != "create":
         session["updated_at"] = entry["at"]
-    return {**metadata, "rlmnb": {**state, "session": session, "appended": entry["seq"]}}
+    appended = max(notebook.appended_of(metadata), entry["seq"])
+    return {**metadata, "rlmnb": {**state, "session": session, "appended": appended}}
 
 
 def recover_metadata(place: "Place", whole: "dict[str, Any]") -> "list[Entry]":
@@ -355,6 +366,8 @@ def recover_metadata(place: "Place", whole: "dict[str, Any]") -> "list[Entry]":
     whole["metadata"]["rlmnb"] = {
         **(state or new_state(place.session_id)),
         **(present if isinstance(present, dict) else {}),
+        # Those that are known count as taken in, though they are not applied again.
+        "appended": entries[-1]["seq"] if entries else 0,
     }
     return [entry for entry in entries if entry["op"] != "append" or entry["seq"] not in known]
 

@@ -44,6 +44,21 @@ def test_a_read_puts_dropped_cells_back_and_says_so():
     assert ids_in("demo") == ids + dropped
 
 
+def test_a_cell_that_waited_in_the_journal_is_not_said_to_have_been_dropped(root):
+    from rlmnb.files import Lock
+    from rlmnb.store.append import write_entry
+
+    session = Session.create("demo")
+    first = session.append(source="x")
+    with Lock(session.place.lock, timeout=1):
+        late = rlmnb.append("demo", {"source": "y"}, timeout=0)
+    change = {"op": "update", "cell_id": first, "record": {"confidence": 1}}
+    write_entry(session.place, lambda _: change)
+    session = Session.open("demo")
+    assert [cell.cell_id for cell in session.cells] == [first, late]
+    assert not [each for each in session.findings if each.kind == "restored"]
+
+
 def test_a_cell_appended_in_the_middle_of_a_save_is_there_afterwards():
     ids = append_many("demo", 3)
     buffer = read("demo")
@@ -153,6 +168,30 @@ def test_stripped_metadata_comes_back_from_the_journal_and_no_cell_is_doubled():
     assert ids_in("demo") == [*ids, late]
     assert [cell["metadata"] for cell in read("demo")["cells"]][:3] == before
     assert Session.open("demo").state.session.title == "kept"
+
+
+def test_a_read_between_the_stripping_and_the_next_append_doubles_no_cell(run):
+    ids = append_many("demo", 3, output="ok\n")
+    notebook = read("demo")
+    notebook["metadata"].pop("rlmnb")
+    for number, cell in enumerate(notebook["cells"]):
+        cell |= {"id": f"changed-{number}", "metadata": {}}
+    save_like_lab(notebook_of("demo"), notebook)
+    session = Session.open("demo")
+    assert [cell.cell_id for cell in session.cells] == ids
+    assert [each.kind for each in session.findings] == ["stripped"]
+    late = append_many("demo", 1)
+    assert ids_in("demo") == ids + late
+    assert_valid(notebook_of("demo"))
+
+
+def test_an_append_after_the_repair_of_a_lost_end_doubles_no_cell(run):
+    ids = append_many("demo", 3)
+    data = notebook_of("demo").read_bytes()
+    notebook_of("demo").write_bytes(data[: data.index(b'"kernelspec"')])
+    assert run("doctor", "--fix", "demo").returncode == 0
+    late = append_many("demo", 1)
+    assert ids_in("demo") == ids + late
 
 
 def test_a_tool_that_strips_metadata_and_changes_ids_doubles_no_cell():
