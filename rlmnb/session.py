@@ -28,7 +28,7 @@ from rlmnb.store.fold import fold
 from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
 from rlmnb.store.previews import fit_outputs
-from rlmnb.views import Cell, Cells, text_of
+from rlmnb.views import Cell, Cells, exit_code_of, text_of
 
 if TYPE_CHECKING:
     from rlmnb.format.session import SessionState
@@ -300,7 +300,7 @@ class Session:
             {
                 "tool_name": cell.entry.get("operation") or "unknown",
                 "content_preview": text_of(cell.outputs)[:_PREVIEW],
-                "exit_code": None,
+                "exit_code": exit_code_of(cell),
                 "timestamp": cell.entry.get("created_at"),
                 "cell_id": cell.cell_id,
             }

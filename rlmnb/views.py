@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 20
+_SHELLS = ("Bash", "PowerShell")
 _STATUSES = ("fresh", "stale", "new", *STATUSES)
 
 
@@ -206,6 +208,30 @@ def text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
             text = data.get("text/plain", "") if isinstance(data, dict) else ""
             parts.append(str(digest.value_of_lines(text)) + "\n")
     return "".join(parts)
+
+
+def exit_code_of(cell: Cell) -> int | None:
+    """Return what a command ended with, as far as it was told: agents name it of failures only."""
+    record = cell.raw["metadata"].get("rlmnb")
+    asked, about = (_section(record, name) for name in ("input", "metadata"))
+    if asked.get("source") == "legacy":
+        code = _section(about, "legacy").get("exit_code")
+        return code if isinstance(code, int) else None
+    if cell.entry.get("operation") not in _SHELLS or _section(asked, "args").get(
+        "run_in_background"
+    ):
+        return None
+    if cell.status == "failed":
+        errors = [str(each.get("evalue")) for each in cell.outputs if "evalue" in each]
+        found = re.match(r"Exit code (\d+)", errors[-1]) if errors else None
+        return int(found[1]) if found else None
+    return 0 if cell.status in ("completed", "invalidated", "promoted") else None
+
+
+def _section(record: object, name: str) -> Mapping[str, Any]:
+    """Return a section of a record, empty if a hand has made it something else."""
+    found = record.get(name) if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def whole_output(cell: Cell, stored: Callable[[str], bytes]) -> bytes:

@@ -27,6 +27,8 @@ def edges(dependencies: "Iterable[str | Mapping[str, Any]]") -> "list[dict[str, 
     """Return dependencies as the record keeps them: a cell and the reason for the edge."""
     if isinstance(dependencies, str):
         dependencies = [dependencies]
+    elif isinstance(dependencies, dict):  # as `Cell.reasons` gives them
+        dependencies = [{"cell_id": each, "reason": dependencies[each]} for each in dependencies]
     try:
         items = list(dependencies)
     except TypeError:

@@ -12,7 +12,7 @@ from rlmnb.errors import ObjectError
 from rlmnb.format.record import CellRecord
 from rlmnb.session import Session
 from rlmnb.store import sessions
-from rlmnb.views import Cell, text_of
+from rlmnb.views import Cell, exit_code_of, text_of
 
 _ROLES = {"prompt": "user", "answer": "assistant", "system": "system"}
 _SHORT = 16
@@ -88,11 +88,10 @@ def context(session: Session) -> dict[str, Any]:
         elif cell.type == "tool":
             record = cell.record
             shown = whole_text(session, cell)
-            run = _legacy(record)
             output = {
                 "tool_name": _tool(record),
                 "content": shown,
-                "exit_code": run.get("exit_code"),
+                "exit_code": exit_code_of(cell),
                 "timestamp": seconds(cell.entry.get("created_at")),
             }
             outputs.append(output)

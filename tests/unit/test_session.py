@@ -143,6 +143,27 @@ def test_a_tool_cell_knows_its_call_and_its_file():
     assert session.view()["context"]["tool_outputs"][0]["tool_name"] == "Read"
 
 
+def test_a_tool_output_has_the_code_its_command_ended_with():
+    session = Session.create("demo")
+    for fields in (
+        {"source": 'tools.Bash(command="true")'},
+        {"source": 'tools.Bash(command="exit 3")', "error": "Exit code 3\nno"},
+        {"source": 'tools.Bash(command="sleep 9")', "error": "interrupted"},
+        {"source": 'tools.Bash(command="serve", run_in_background=True)'},
+        {"source": 'tools.Glob(pattern="*.py")'},
+    ):
+        session.append(type="tool", **fields)
+    outputs = session.view()["context"]["tool_outputs"]
+    assert [each["exit_code"] for each in outputs] == [0, 3, None, None, None]
+
+
+def test_the_reasons_of_a_cell_can_be_given_to_another():
+    session = Session.create("demo")
+    first = session.append(source="x = 1")
+    second = session.append(source="y = 2", dependencies={first: "it came first"})
+    assert session.cell(second).reasons == {first: "it came first"}
+
+
 def test_roles_of_files_follow_what_was_done_to_them():
     session = Session.create("demo")
     for name, calls in {"a": ["Read", "Edit"], "b": ["Write"], "c": ["Read"]}.items():
