@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rlmnb import indexing
 from rlmnb.errors import ObjectError, RlmnbError
-from rlmnb.files import Lock, make_directory, remove, remove_leftovers, remove_tree
+from rlmnb.files import Lock, make_directory, refuse_link, remove, remove_leftovers, remove_tree
 from rlmnb.graph.index import Index
 from rlmnb.store import archive, index_file, journal, notebook, recover, spill
 from rlmnb.store import fold as fold_module
@@ -46,6 +46,7 @@ def examine_machine(root: str) -> Iterator[Ailment]:
         yield Ailment(path, text, lambda path=path: _sweep_away(path))  # type: ignore[misc]
     objects = Objects(os.path.join(root, "objects"))
     try:
+        refuse_link(objects.directory)
         damaged = objects.damaged()
     except ObjectError as error:
         yield Ailment("objects", error.message, objects.set_aside)
@@ -87,6 +88,10 @@ def examine(place: Place) -> Iterator[Ailment]:
     if waiting:
         text = f"{len(waiting)} events could not be written to the journal and wait in side files"
         yield Ailment(place.name, text, lambda: _take_in(place))
+    if not waiting and not place.plain and journal.never_began(place):
+        text = "never began: it has no cell, and nothing else in it"
+        yield Ailment(place.name, text, lambda: _withdraw(place))
+        return
     if broken := recover.is_broken(place):
         cure = (lambda: recover.repair(place)) if recover.can_repair(place) else None
         advice = None if cure else "convert it with: jupyter nbconvert --to notebook"
@@ -116,7 +121,15 @@ def _take_in(place: Place) -> str:
     place.prepare()
     seq = write_entry(place, None)
     fold(place, seq, timeout=5.0)
+    if waiting := spill.waiting(place, everywhere=True):
+        raise RlmnbError(
+            f"{len(waiting)} of them wait on: what is long in them has no room in {place.objects}"
+        )
     return "taken in"
+
+
+def _withdraw(place: Place) -> str:
+    return "removed" if journal.withdraw(place, timeout=5.0) else "it has begun by now"
 
 
 def _examine_notebook(place: Place) -> Iterator[Ailment]:
@@ -218,7 +231,9 @@ def examine_all(root: str, places: list[Place] | None = None) -> Iterator[Ailmen
     yield from examine_machine(root)
     if places is None:
         # What was kept off a full or read-only disk may belong to sessions that never began.
-        kept = [place for place in spill.places_elsewhere() if place.directory.startswith(root)]
+        kept = [
+            place for place in spill.places_elsewhere() if os.path.dirname(place.directory) == root
+        ]
         known = {place.directory: place for place in [*listing.all_places(root), *kept]}
         places = list(known.values())
     for place in places:

@@ -541,7 +541,11 @@ def _begin(
     def create() -> dict[str, Any]:
         return {"at": times.now(), "op": "create", "state": dict(state)}
 
-    seq = journal.begin(place, create, queue, start=start, timeout=appending.TIMEOUT)
+    try:
+        seq = journal.begin(place, create, queue, start=start, timeout=appending.TIMEOUT)
+    except StorageError:
+        journal.withdraw(place, timeout=appending.TIMEOUT)  # no session, then, and not a hollow one
+        raise
     fold(place, seq, timeout=appending.TIMEOUT)
 
 

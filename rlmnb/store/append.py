@@ -7,7 +7,13 @@ whatever happens to the notebook after that, the next append or read brings the 
 import os
 import time
 
-from rlmnb.errors import InvalidCellError, LockTimeoutError, NotebookError, StorageError
+from rlmnb.errors import (
+    InvalidCellError,
+    LockTimeoutError,
+    NotebookError,
+    StorageError,
+    UnsafePathError,
+)
 from rlmnb.format import cells, times
 from rlmnb.format.state import new_state
 from rlmnb.ids import CellId, check_cell_id, new_cell_id
@@ -132,7 +138,15 @@ def write_entry(
     def first() -> "dict[str, Any]":
         return {"at": times.now(), "op": "create", "state": begin_state(place, cwd)}
 
-    return journal.write(place, make, floor=taken_in, first=first, timeout=timeout)
+    def fit_spilled(entry: "Entry") -> "Entry | None":
+        if not is_sound_append(entry):
+            return entry
+        try:
+            return {**entry, "cell": fit(place, entry["cell"])}
+        except StorageError:
+            return None  # what had no room in the object store has none yet
+
+    return journal.write(place, make, floor=taken_in, first=first, fit=fit_spilled, timeout=timeout)
 
 
 def begin_state(place: Place, cwd: "str | None", **session: "Any") -> "dict[str, Any]":
@@ -148,7 +162,10 @@ def _id_for(cell: "dict[str, Any]", seq: int) -> CellId:
 
 
 def fit(place: Place, cell: "dict[str, Any]") -> "dict[str, Any]":
-    """Keep outputs that are too long to read in the object store, and a preview in the cell."""
+    """Keep outputs that are too long to read in the object store, and a preview in the cell.
+
+    A store that leads elsewhere is one that would not take them: the caller spills the cell.
+    """
     if cell.get("cell_type") != "code" or not isinstance(cell.get("outputs"), list):
         return cell
     sizes = [_text_size(output) for output in cell["outputs"]]
@@ -157,7 +174,10 @@ def fit(place: Place, cell: "dict[str, Any]") -> "dict[str, Any]":
     from rlmnb.store.objects import Objects
     from rlmnb.store.previews import fit_outputs
 
-    return fit_outputs(cell, Objects(place.objects))
+    try:
+        return fit_outputs(cell, Objects(place.objects))
+    except UnsafePathError as error:
+        raise StorageError(error.message, hint=error.hint) from error
 
 
 def _text_size(output: "Any") -> int:

@@ -14,6 +14,7 @@ from rlmnb.files import (
     read_at,
     read_bytes,
     remove,
+    remove_if_empty,
     storage_error,
 )
 from rlmnb.ids import new_cell_id
@@ -151,13 +152,15 @@ def write(
     *,
     floor: "Callable[[], int]",
     first: "Callable[[], Entry]",
+    fit: "Callable[[Entry], Entry | None]",
     timeout: float,
 ) -> int:
     """Write one entry with the next sequence number and return the newest number.
 
     Entries that had to be spilled go in first; without `make` they are all that is written. `make`
     gets the number, because a cell's id is made from it. `floor` tells the number the notebook
-    has already taken in, -1 for none; `first` makes the entry that begins a new session.
+    has already taken in, -1 for none; `first` makes the entry that begins a new session; `fit`
+    makes a spilled one short enough for a notebook, or None of it if it has to wait on.
     """
     with Lock(place.journal, timeout=timeout) as lock:
         data = b""
@@ -170,8 +173,12 @@ def write(
         if seq < 0:
             seq = 0
             data += _line(seq, first())
-        waiting = _waiting(place, everywhere=make is None)
-        for _, entry in waiting:
+        spilled = [
+            (path, fitted)
+            for path, entry in _waiting(place, everywhere=make is None)
+            if (fitted := fit(entry)) is not None
+        ]
+        for _, entry in spilled:
             if not _holds(lock.descriptor, entry):
                 seq += 1
                 data += _line(seq, _with_free_id(lock.descriptor, entry, seq))
@@ -182,7 +189,7 @@ def write(
             append_durably(lock.descriptor, data)
         except OSError as error:
             raise storage_error(error, "write the journal", place.journal) from error
-        for path, _ in waiting:
+        for path, _ in spilled:
             remove(path)
     return seq
 
@@ -207,6 +214,36 @@ def begin(
         except OSError as error:
             raise storage_error(error, "write the journal", place.journal) from error
     return start + len(following)
+
+
+def never_began(place: "Place") -> bool:
+    """Tell whether a session's directory holds nothing but an empty journal."""
+    try:
+        left = set(os.listdir(place.directory))
+    except OSError:
+        return False
+    spilled = os.path.isdir(place.spill) and os.listdir(place.spill)
+    names = {os.path.basename(path) for path in (place.journal, place.lock, place.spill)}
+    if spilled or not left <= names | {f"{os.path.basename(place.journal)}.lock"}:
+        return False
+    try:
+        return os.lstat(place.journal).st_size == 0
+    except FileNotFoundError:
+        return False
+
+
+def withdraw(place: "Place", *, timeout: float) -> bool:
+    """Remove what a session left that could not begin; False if it has begun by now."""
+    with Lock(place.journal, timeout=timeout) as lock:
+        if not never_began(place):
+            return False
+        remove(place.lock)
+        remove_if_empty(place.spill)
+        lock.close_content()
+        remove(place.journal)
+    if lock.guard != place.journal:
+        remove(lock.guard)
+    return remove_if_empty(place.directory)
 
 
 def _waiting(place: "Place", *, everywhere: bool) -> "list[tuple[str, Entry]]":

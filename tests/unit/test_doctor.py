@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 
 import rlmnb
 from rlmnb import Session
@@ -76,6 +78,64 @@ def test_a_planted_link_is_reported_and_left_to_the_user(root, run, tmp_path):
     assert done.returncode == 1
     assert "symbolic link" in done.stdout
     assert notebook_of("demo").is_symlink()
+
+
+def test_an_object_store_that_leads_elsewhere_is_reported_and_keeps_no_cell_out(
+    root, run, tmp_path
+):
+    append_many("demo", 1)
+    (root / "objects").symlink_to(tmp_path)
+    late = rlmnb.append("demo", {"source": "x", "output": "long " * 10_000})
+    done = run("doctor")
+    assert done.returncode == 1
+    assert "objects: is a symbolic link" in done.stdout
+    assert "wait on" in run("doctor", "--fix").stdout
+    (root / "objects").unlink()
+    assert Session.open("demo").cells[-1].cell_id == late
+    assert run("doctor").returncode == 0
+
+
+def test_long_outputs_that_had_to_wait_are_kept_apart_like_any(root):
+    from rlmnb.files import Lock
+
+    append_many("demo", 1)
+    with Lock(str(root / "demo" / "journal.jsonl"), timeout=1):
+        rlmnb.append("demo", {"source": "x", "output": "long " * 10_000}, timeout=0)
+    append_many("demo", 1)
+    session = Session.open("demo")
+    assert notebook_of("demo").stat().st_size < 30_000
+    assert len(session.objects.get(session.cell(2).record.output.objects[0].object)) == 50_000
+
+
+def test_a_session_that_never_began_is_found_and_removed(root, run, run_json):
+    (root / "hollow").mkdir(parents=True, mode=0o700)
+    (root / "hollow" / "journal.jsonl").touch(0o600)
+    (root / "hollow" / ".lock").touch(0o600)
+    (problem,) = run_json("doctor", code=1)["problems"]
+    assert "never began" in problem["problem"]
+    assert run_json("doctor", "--fix")["problems"][0]["fixed"] == "removed"
+    assert not (root / "hollow").exists()
+
+
+BEGIN_ON_A_FULL_DISK = """
+import resource, rlmnb
+session = rlmnb.Session.open("demo")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+for begin in (lambda: session.fork(), lambda: rlmnb.Session.create("other")):
+    try:
+        begin()
+    except rlmnb.RlmnbError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_session_that_cannot_begin_leaves_nothing_behind(root):
+    append_many("demo", 1)
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN_ON_A_FULL_DISK], capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["StorageError", "StorageError"]
+    assert sorted(path.name for path in root.iterdir() if not path.is_symlink()) == ["demo"]
 
 
 def test_a_large_cell_is_a_warning(run):
