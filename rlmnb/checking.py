@@ -82,6 +82,9 @@ def _nbformat_problems(whole: dict[str, Any]) -> Iterator[Problem]:
             nbformat.validate(copy.deepcopy(whole))
     except (nbformat.ValidationError, RecursionError, TypeError, AttributeError) as error:
         yield Problem("nbformat", "notebook", str(error).strip().splitlines()[0])
+    except AssertionError:
+        minor = whole.get("nbformat_minor")
+        yield Problem("nbformat", "notebook", f"nbformat_minor is a number, found {minor!r}")
 
 
 def _records(whole: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

@@ -45,7 +45,8 @@ def total_cost(by_model: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 def with_costs(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a budget section with what the agent's use cost filled in."""
-    section = dict(state.get("budget") or {})
+    found = state.get("budget")
+    section = dict(found) if isinstance(found, Mapping) else {}
     section["by_model"] = priced(section.get("by_model"))
     if section.get("cost_usd") is None:
         section["cost_usd"] = total_cost(section["by_model"])

@@ -146,6 +146,17 @@ def test_a_state_that_a_hand_has_broken_loses_no_cell(state):
     assert_valid(notebook_of("demo"))
 
 
+def test_sections_and_versions_of_the_wrong_type_are_told_without_a_traceback(run, run_json):
+    append_many("demo", 1)
+    notebook = read("demo")
+    notebook["metadata"]["rlmnb"] |= {"budget": "x", "activation": 7}
+    notebook["nbformat_minor"] = "5"
+    notebook_of("demo").write_text(json.dumps(notebook))
+    assert run_json("budget", "demo")["agent"]["tokens"] == 0
+    problems = run_json("verify", "demo", code=1)["problems"]
+    assert "nbformat_minor is a number, found '5'" in [each["text"] for each in problems]
+
+
 @pytest.mark.parametrize("torn", [b'{"seq":4,"op":"app', b"{", b"\x00\xff", b'{"seq":"x"}'])
 def test_a_torn_journal_line_is_passed_over_and_never_written_onto(torn, root, run):
     ids = append_many("demo", 3)
