@@ -23,6 +23,10 @@ def _with_hint(error: RlmnbError) -> str:
     return error.message if error.hint is None else f"{error.message}\n{error.hint}"
 
 
+class UsageError(RlmnbError):
+    """A command line that no command understands."""
+
+
 class InvalidNameError(RlmnbError, ValueError):
     """A session id or cell id that is not a plain name; refused before a path is made from it."""
 

@@ -69,10 +69,14 @@ class Session:
 
     @classmethod
     def open(
-        cls, target: str | os.PathLike[str] | None = None, *, root: str | None = None
+        cls,
+        target: str | os.PathLike[str] | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
     ) -> Session:
         """Open a session by id, unique prefix or path; without one, the one meant here."""
-        return cls(sessions.find(os.fspath(target) if target else None, root=root))
+        target, root = (None if each is None else os.fspath(each) for each in (target, root))
+        return cls(sessions.find(target, root=root))
 
     def __repr__(self) -> str:
         return f"<Session {self._place.name}: {len(self.cells)} cells, {len(self.stale)} stale>"

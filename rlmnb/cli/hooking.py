@@ -233,7 +233,10 @@ def statusline(args: Namespace) -> int:
         session = Session.open(name if isinstance(name, str) else None)
     except (RlmnbError, OSError):
         # A status line that shows an error is worse than one that shows nothing.
-        text.say("rlmnb: not recorded yet")
+        if args.json:
+            text.print_json({"session": None})
+        else:
+            text.say("rlmnb: not recorded yet")
         return 0
     budget = sessions.section(session.stored_state(), "budget")
     figures = {

@@ -98,13 +98,14 @@ def _tell(row: dict[str, str | None]) -> None:
 def du(args: Namespace) -> int:
     """Show what takes disk space."""
     root = sessions_root()
-    places = [sessions.find(args.session)] if args.session else sessions.all_places(root)
-    objects = Objects(places[0].objects if args.session else os.path.join(root, "objects"))
+    one = None if args.session is None else sessions.find(args.session)
+    places = sessions.all_places(root) if one is None else [one]
+    objects = Objects(os.path.join(root, "objects") if one is None else one.objects)
     rows, totals = sweep.usage(places, objects)
     rows.sort(key=lambda row: row.total, reverse=True)
     stored = Variables(objects.directory).sizes()
     totals["state"] = sum(size for size, _ in stored.values())
-    archived = [] if args.session else archive.all_archived(root)
+    archived = archive.all_archived(root) if one is None else []
     totals["archive"] = sum(each.size for each in archived)
     totals["archive_count"] = len(archived)
     if args.json:
@@ -164,7 +165,7 @@ def prune(args: Namespace) -> int:
     root = sessions_root()
     old = sessions.older_than(args.older_than, root) if args.older_than is not None else []
     gone = {place.session_id for place in old}
-    target = sessions.find(args.session) if args.session else None
+    target = None if args.session is None else sessions.find(args.session)
     if target is not None and not target.plain:
         target = None  # sessions share their objects, so it is all of them or none
     kept = [place for place in sessions.all_places(root) if place.session_id not in gone]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from rlmnb.cli.options import build_parser
-from rlmnb.errors import RlmnbError, StorageError
+from rlmnb.errors import RlmnbError, StorageError, UsageError
 from rlmnb.processes import import_lightly
 
 
@@ -35,12 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(arguments: Sequence[str] | None) -> int:
     """Run a command with the streams as they are."""
     parser = build_parser()
-    args = parser.parse_args(arguments)
+    try:
+        args = parser.parse_args(arguments)
+        if hasattr(args, "names"):
+            _split_names(parser, args)
+    except UsageError as error:
+        # What could not be parsed cannot say whether it is for a script; the words themselves can.
+        _complain(error, as_json="--json" in (sys.argv if arguments is None else arguments))
+        return error.exit_code
     if args.command is None:
         parser.print_help()
         return 0
-    if hasattr(args, "names"):
-        _split_names(parser, args)
     module, function = args.function.split(":")
     # A command makes many small objects and then ends: looking for garbage among them costs a
     # third of its time and finds none.

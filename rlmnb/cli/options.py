@@ -6,7 +6,7 @@ import argparse
 
 from rlmnb.cli.arguments.agents import add_hooks, add_telling
 from rlmnb.cli.arguments.calls import add_calls
-from rlmnb.cli.arguments.common import Commands
+from rlmnb.cli.arguments.common import Commands, Parser
 from rlmnb.cli.arguments.keeping import add_keeping
 from rlmnb.cli.arguments.models import add_model, add_run
 from rlmnb.cli.arguments.reading import add_reading
@@ -32,7 +32,7 @@ Sessions are kept in $RLMNB_HOME, ~/.claude/rlm-sessions unless set.
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rlmnb",
         description=_TOP,
         epilog=_CODES,

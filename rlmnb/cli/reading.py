@@ -56,7 +56,7 @@ def list_sessions(args: Namespace) -> int:
         for place, state in sessions.newest_first(sessions.all_places(sessions_root()))
         if (not args.active or sessions.is_active(state))
         and (here is None or sessions.section(state).get("project") == here)
-        and (not args.tag or args.tag in (sessions.section(state).get("tags") or ()))
+        and (not args.tag or args.tag in sessions.tags_of(sessions.section(state)))
     ]
     if args.json:
         text.print_json(rows)
@@ -102,8 +102,7 @@ def _list_archived(args: Namespace) -> int:
     rows = [
         row
         for row in rows
-        if (here is None or row["project"] == here)
-        and (not args.tag or args.tag in (row["tags"] or ()))
+        if (here is None or row["project"] == here) and (not args.tag or args.tag in row["tags"])
     ]
     if args.json:
         text.print_json(rows)
@@ -479,7 +478,7 @@ def show_stats(args: Namespace) -> int:
         text.print_json(stats)
         return 0
     for label, value in stats.items():
-        shown = value
+        shown = "-" if value is None else value
         if isinstance(value, dict):
             shown = ", ".join(f"{number} {name}" for name, number in value.items()) or "-"
         text.labelled(label.replace("_", " "), shown, 19)

@@ -86,7 +86,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
     """Print rows under their headings. In a terminal, the column `grow` takes what room is left."""
     if not sys.stdout.isatty():
         for row in rows:
-            say("\t".join(str(value).replace("\n", " ") for value in row))
+            say("\t".join(_in_one_cell(value) for value in row))
         return
     from rich.console import Console
     from rich.table import Table
@@ -106,12 +106,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
     drawn.expand = True
     for row in rows:
         drawn.add_row(
-            *(
-                Text(printable(str(value)).replace("\n", " "), style=_rich_style(str(value)))
-                for value in row
-            )
+            *(Text(printable(_in_one_cell(value)), style=_rich_style(str(value))) for value in row)
         )
     console.print(drawn)
+
+
+def _in_one_cell(value: object) -> str:
+    """Keep a value within its line and column: tabs and line ends part them in a pipe."""
+    return str(value).replace("\n", " ").replace("\t", " ")
 
 
 def _rich_style(value: str) -> str:

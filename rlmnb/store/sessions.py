@@ -92,9 +92,15 @@ def about(session_id: str, session: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": session_id,
         **{key: value if isinstance(value, str) else None for key, value in texts.items()},
-        "tags": session.get("tags"),
+        "tags": tags_of(session),
         "parent_session_id": session.get("parent_session_id"),
     }
+
+
+def tags_of(session: Mapping[str, Any]) -> list[str]:
+    """Return a session's tags, as far as they are any."""
+    tags = session.get("tags")
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
 
 
 def newest_first(places: list[Place]) -> list[tuple[Place, dict[str, Any]]]:
@@ -132,7 +138,7 @@ def find(
     """
     environ = os.environ if environ is None else environ
     root = root or sessions_root(environ)
-    if target:
+    if target is not None:
         return _named(target, root)
     agent = environ.get("CLAUDE_CODE_SESSION_ID")
     if agent:

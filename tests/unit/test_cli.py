@@ -229,11 +229,33 @@ def test_an_error_is_json_too_when_asked(run):
     assert "nowhere" in error["message"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["cells", "--status", "dream"], ["append", "demo"], ["cell", "a", "b", "c"], ["frobnicate"]],
+)
+def test_a_command_line_that_cannot_be_read_is_told_in_json_too(run, arguments):
+    done = run(*arguments, "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["type"] == "UsageError"
+    assert done.stderr.startswith("usage: ")
+
+
+def test_a_status_line_without_a_session_is_json_too_when_asked(run_json):
+    assert run_json("statusline", "nowhere") == {"session": None}
+
+
+def test_what_is_not_known_has_no_word_of_pythons_for_it(demo, run, run_json):
+    assert "None" not in run("stats", "demo").stdout
+    assert run_json("sessions")[0]["tags"] == []
+
+
 def test_a_pipe_gets_plain_whole_lines(demo, run):
     lines = run("cells", "demo").stdout.splitlines()
     assert len(lines) == 3
     assert lines[1].split("\t")[1] == demo[1]
     assert not any("\x1b" in line for line in lines)
+    rlmnb.append("demo", {"source": "a\t=\t1"})
+    assert run("cells", "demo").stdout.splitlines()[-1].split("\t")[5:] == ["a = 1"]
 
 
 def test_a_reader_that_stops_early_is_no_error(demo):

@@ -9,7 +9,7 @@ import pytest
 
 import rlmnb
 from rlmnb import Session
-from rlmnb.errors import AmbiguousSessionError, SessionNotFoundError
+from rlmnb.errors import AmbiguousSessionError, InvalidNameError, SessionNotFoundError
 from rlmnb.store import project, sessions
 
 
@@ -108,6 +108,15 @@ def test_a_project_without_sessions_says_how_to_begin():
     with pytest.raises(SessionNotFoundError, match="no session of the project") as caught:
         Session.open()
     assert "rlmnb append" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("command", ["cells", "du", "prune"])
+def test_an_empty_name_is_a_mistake_and_not_the_newest_session(command, run):
+    Session.create("one")
+    with pytest.raises(InvalidNameError, match="non-empty"):
+        Session.open("")
+    done = run(command, "")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_current_points_to_the_session_begun_last_and_is_only_a_convenience(root):

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import NoReturn
 
+from rlmnb.errors import UsageError
 from rlmnb.selecting import GRAMMAR
 
 SESSION = "a session's id, the beginning of it, or the path of any notebook"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that leaves it to its caller how a mistake is told: scripts asked for JSON."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        self.print_usage(sys.stderr)
+        raise UsageError(message, hint=f"run: {self.prog} --help")
 
 
 class Commands:
