@@ -39,10 +39,12 @@ def _is_json(mime: str) -> bool:
     )
 
 
-def _split_bundle(bundle: "dict[str, Any]") -> "dict[str, Any]":
+def _split_bundle(bundle: "Any") -> "Any":
+    if not isinstance(bundle, dict):
+        return bundle  # a hand has broken it: it stays as it is, and `verify` tells of it
     split = {}
     for mime, value in bundle.items():
-        joined = "".join(value) if isinstance(value, list) and not _is_json(mime) else value
+        joined = "".join(value) if _is_text(value) and not _is_json(mime) else value
         textual = mime.startswith("text/") or mime in ("image/svg+xml", "application/javascript")
         split[mime] = lines(joined) if textual and isinstance(joined, str) else joined
     return split
@@ -52,7 +54,7 @@ def _split_output(output: "dict[str, Any]") -> "dict[str, Any]":
     kind = output.get("output_type")
     if kind in ("execute_result", "display_data"):
         return {**output, "data": _split_bundle(output.get("data", {}))}
-    if kind == "stream":
+    if kind == "stream" and _is_text(output.get("text", "")):
         return {**output, "text": lines(output.get("text", ""))}
     return output
 

@@ -155,12 +155,25 @@ def is_sound(entry: "Entry") -> bool:
             return False
         return True
     if operation == "update":
-        return isinstance(entry.get("record", {}), dict) and isinstance(entry.get("cell_id"), str)
+        parts = [entry.get(key) or {} for key in ("record", "replace")]
+        whole = all(isinstance(part, dict) for part in parts)
+        outputs = entry.get("outputs", [])
+        whole = whole and isinstance(outputs, list) and all(isinstance(o, dict) for o in outputs)
+        return whole and isinstance(entry.get("cell_id"), str)
     if operation == "order":
         found = entry.get("cells")
         return isinstance(found, list) and all(isinstance(each, str) for each in found)
     return operation == "create" or (
-        operation == "state" and isinstance(entry.get("set", {}), dict)
+        operation == "state"
+        and isinstance(entry.get("set") or {}, dict)
+        and _are_paths(entry.get("remove") or [])
+    )
+
+
+def _are_paths(found: object) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(path, list) and path and all(isinstance(key, str) for key in path)
+        for path in found
     )
 
 

@@ -237,16 +237,18 @@ def _mend(cell: "dict[str, Any]") -> None:
         cell["metadata"] = {}
     if not isinstance(cell.get("id", ""), str):
         del cell["id"]
-    source = cell.get("source")
-    if not isinstance(source, str | list) or not all(isinstance(line, str) for line in source):
-        cell["source"] = ""
-    outputs = cell.get("outputs")
-    if cell.get("cell_type") == "code" and not (
-        isinstance(outputs, list) and all(isinstance(output, dict) for output in outputs)
-    ):
-        cell["outputs"] = []
+    cell["source"] = _of_type(cell.get("source"), str)
+    if cell.get("cell_type") == "code" or "outputs" in cell:
+        cell["outputs"] = _of_type(cell.get("outputs"), dict) or []
     if "attachments" in cell and not isinstance(cell["attachments"], dict):
         del cell["attachments"]
+
+
+def _of_type(found: "Any", kind: type) -> "Any":
+    """Return what can be read of a text or list that is to have nothing but these in it."""
+    if isinstance(found, list):
+        return [each for each in found if isinstance(each, kind)]
+    return found if kind is str and isinstance(found, str) else ""
 
 
 def read_whole(path: str, patience: float = SAVE_PATIENCE) -> "dict[str, Any]":

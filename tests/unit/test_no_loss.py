@@ -95,17 +95,29 @@ def test_an_entry_that_cannot_be_applied_keeps_out_nothing_else(root, run):
         '{"seq":3,"op":"append"}',
         '{"seq":4,"op":"dance"}',
         '{"seq":5,"op":"update","cell_id":7}',
+        '{"seq":6,"op":"update","cell_id":"x","replace":7}',
+        '{"seq":7,"op":"update","cell_id":"x","outputs":[7]}',
+        '{"seq":8,"op":"state","set":{},"remove":7}',
+        '{"seq":9,"op":"state","set":{},"remove":[[]]}',
     ]
     with open(root / "demo" / "journal.jsonl", "a") as file:
         file.write("\n".join(bad) + "\n")
     late = rlmnb.append("demo", {"source": "late"})
     assert ids_in("demo")[-1] == late
     assert_valid(notebook_of("demo"))
-    assert "4 journal entries cannot be applied" in run("doctor", "demo").stdout
+    assert "8 journal entries cannot be applied" in run("doctor", "demo").stdout
 
 
 @pytest.mark.parametrize(
-    "broken", [{"outputs": None}, {"metadata": 5}, {"source": 7}, {"outputs": [1]}, {"id": []}]
+    "broken",
+    [
+        {"outputs": None},
+        {"metadata": 5},
+        {"source": 7},
+        {"outputs": [1]},
+        {"id": []},
+        {"source": ["x = 1\n", 7]},
+    ],
 )
 def test_a_cell_that_a_hand_has_broken_stops_nothing(broken, run):
     append_many("demo", 2)
@@ -117,6 +129,28 @@ def test_a_cell_that_a_hand_has_broken_stops_nothing(broken, run):
     late = rlmnb.append("demo", {"source": "late"})
     assert ids_in("demo")[-1] == late
     assert_valid(notebook_of("demo"))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"output_type": "display_data", "data": [], "metadata": {}},
+        {"output_type": "display_data", "data": {"text/plain": [7]}, "metadata": {}},
+        {"output_type": "stream", "name": "stdout", "text": [{}]},
+        "x",
+    ],
+)
+def test_one_output_that_a_hand_has_broken_costs_no_other(broken, run_json):
+    first, _ = append_many("demo", 2, output="ok\n")
+    notebook = read("demo")
+    notebook["cells"][0]["outputs"].append(broken)
+    notebook_of("demo").write_text(json.dumps(notebook))
+    late = rlmnb.append("demo", {"source": "late"})
+    assert Session.open("demo").invalidate(first, "it is odd") == [first]
+    assert ids_in("demo")[-1] == late
+    assert read("demo")["cells"][0]["outputs"][0]["text"] == ["ok\n"]
+    if isinstance(broken, dict):  # what is no object at all has no place in a notebook
+        assert run_json("verify", "demo", code=1)["problems"]
 
 
 SAME_ID = """
