@@ -12,6 +12,11 @@ from typing import Any
 from rlmnb.cli.styles import STYLES
 from rlmnb.jsontext import clean_text
 
+# What a narrow terminal can do without, the first first.
+_SPARE = (
+    "age", "project", "journal", "notebook", "away", "size", "memory", "type", "cells", "state",
+)  # fmt: skip
+_LEAST, _PADDING = 8, 2
 # Below this, four places after the point say nothing.
 _SMALL_MONEY = 0.0001
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -93,7 +98,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
     from rich.text import Text
 
     console = Console(color_system="standard" if colour_wanted() else None, highlight=False)
-    drawn = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    columns, rows = _with_room(columns, rows, grow, console.width)
+    drawn = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _PADDING, 0, 0))
     for column in columns:
         growing = column == grow
         drawn.add_column(
@@ -101,7 +107,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
             no_wrap=True,
             overflow="ellipsis",
             ratio=1 if growing else None,
-            min_width=8 if growing else None,
+            min_width=_LEAST if growing else None,
         )
     drawn.expand = True
     for row in rows:
@@ -109,6 +115,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
             *(Text(printable(_in_one_cell(value)), style=_rich_style(str(value))) for value in row)
         )
     console.print(drawn)
+
+
+def _with_room(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str, width: int
+) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    """Leave columns out where a terminal is too narrow for all, so that the others can be read."""
+    widths = [
+        _LEAST
+        if column == grow
+        else max([len(column), *(len(printable(_in_one_cell(row[at]))) for row in rows)])
+        for at, column in enumerate(columns)
+    ]
+    kept = list(range(len(columns)))
+    for name in _SPARE:
+        if sum(widths[at] + _PADDING for at in kept) - _PADDING <= width:
+            break
+        kept = [at for at in kept if columns[at] != name or name == grow]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def _in_one_cell(value: object) -> str:

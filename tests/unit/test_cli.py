@@ -275,6 +275,14 @@ def test_a_table_fits_the_terminal(demo, columns):
     assert "#" in lines[0]
 
 
+def test_a_narrow_terminal_shows_fewer_columns_and_not_their_beginnings(demo):
+    rlmnb.append("demo", {"source": "checked = 1", "type": "verification"})
+    lines = in_terminal("cells", "demo", columns=40, NO_COLOR="1").splitlines()
+    assert lines[0].split() == ["#", "cell", "status", "source"]
+    assert lines[-1].split()[-3:] == ["checked", "=", "1"]
+    assert demo[0] in lines[1]
+
+
 def test_colours_are_for_terminals_whose_owner_wants_them(demo):
     assert "\x1b[32m" in in_terminal("cells", "demo")
     assert "\x1b[1m" in in_terminal("show", "demo")
