@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlmnb import indexing
-from rlmnb.errors import ObjectError, RlmnbError
+from rlmnb.errors import ObjectError, RlmnbError, SchemaError
 from rlmnb.files import Lock, make_directory, refuse_link, remove, remove_leftovers, remove_tree
 from rlmnb.graph.index import Index
 from rlmnb.store import archive, index_file, journal, notebook, recover, spill
@@ -134,6 +134,11 @@ def _withdraw(place: Place) -> str:
 
 def _examine_notebook(place: Place) -> Iterator[Ailment]:
     whole = notebook.read_whole(place.notebook)
+    try:
+        indexing.refuse_newer(whole["metadata"], place)
+    except SchemaError as error:
+        yield Ailment(place.name, error.message, advice=error.hint)
+        return
     newest = journal.last_seq(place.journal)
     appended = notebook.appended_of(whole["metadata"])
     if newest >= 0 and appended < newest and cells_wait(place, appended):

@@ -80,7 +80,7 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
         return _read_anew(place, old, folded, keep=keep)
     index, findings = grown
     if (tail := notebook.tail_of(data)) is not None:
-        _refuse_newer(tail.metadata, place)
+        refuse_newer(tail.metadata, place)
     if keep:
         index_file.save(place, index)
     return Reading(index, tuple(findings), folded)
@@ -89,13 +89,13 @@ def read_index(place: Place, *, keep: bool = True) -> Reading:
 def _read_anew(place: Place, old: Index | None, folded: Folded | None, *, keep: bool) -> Reading:
     """Parse the notebook whole."""
     index, whole = _rebuilt(place, old)
-    _refuse_newer(whole["metadata"], place)
+    refuse_newer(whole["metadata"], place)
     if keep:
         index_file.save(place, index)
     return Reading(index, tuple(changes_between(old, index)), folded, whole)
 
 
-def _refuse_newer(metadata: dict[str, Any], place: Place) -> None:
+def refuse_newer(metadata: dict[str, Any], place: Place) -> None:
     """Refuse what a newer version wrote; what a hand has broken can still be read around."""
     state = metadata.get("rlmnb")
     found = state.get("schema_version") if isinstance(state, dict) else None

@@ -138,6 +138,16 @@ def test_a_session_that_cannot_begin_leaves_nothing_behind(root):
     assert sorted(path.name for path in root.iterdir() if not path.is_symlink()) == ["demo"]
 
 
+def test_a_notebook_of_a_newer_version_is_named_with_the_version_that_reads_it(run_json):
+    append_many("demo", 1)
+    data = notebook_of("demo").read_text()
+    newer = data.replace('   "schema_version": 1', '   "schema_version": 7')
+    notebook_of("demo").write_text(newer.replace('"version": "0.1.0"', '"version": "9.1.0"'))
+    (problem,) = run_json("doctor", "demo", code=1)["problems"]
+    assert "rlmnb 9.1.0 can read it" in problem["problem"]
+    assert not problem["fixable"]
+
+
 def test_a_large_cell_is_a_warning(run):
     rlmnb.append("demo", {"source": "x = 1\n" * 20_000})
     assert "100 KB is a lot" in run("doctor").stdout
