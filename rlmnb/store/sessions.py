@@ -12,7 +12,6 @@ from rlmnb.errors import (
     SessionNotFoundError,
 )
 from rlmnb.files import point_link
-from rlmnb.ids import check_session_id
 from rlmnb.processes import is_alive
 from rlmnb.store import journal, notebook, project
 from rlmnb.store.layout import (
@@ -169,7 +168,14 @@ def _named(target: str, root: str) -> Place:
         if os.path.islink(link):
             return _named(os.path.basename(os.readlink(link)), root)
         raise SessionNotFoundError(f"{link}: no session has been made current yet")
-    place = session_place(check_session_id(target), root)
+    try:
+        place = session_place(target, root)
+    except InvalidNameError:
+        if not os.path.exists(target):
+            raise
+        raise SessionNotFoundError(
+            f"{target}: is no notebook: wanted a name that ends in .ipynb, or a session's directory"
+        ) from None
     if place.exists():
         return place
     found = [each for each in all_places(root) if each.session_id.startswith(target)]

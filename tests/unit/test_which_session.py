@@ -110,6 +110,13 @@ def test_a_project_without_sessions_says_how_to_begin():
     assert "rlmnb append" in str(caught.value.hint)
 
 
+def test_a_file_that_is_no_notebook_is_told_to_be_none(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(SessionNotFoundError, match=r"wanted a name that ends in \.ipynb"):
+            Session.open(path)
+
+
 @pytest.mark.parametrize("command", ["cells", "du", "prune"])
 def test_an_empty_name_is_a_mistake_and_not_the_newest_session(command, run):
     Session.create("one")
