@@ -185,7 +185,7 @@ def _edge_problems(index: Index) -> Iterator[Problem]:
     for cell_id, entry in index["cells"].items():
         for gone in entry.get("missing", ()):
             yield Problem("dependency", cell_id, f"depends on {gone}, which is no cell here")
-        for low in entry.get("below", ()):
+        for low in set(entry.get("below", ())) - {cell_id}:  # a cycle of one is told below
             yield Problem("order", cell_id, f"depends on {low}, which stands below it")
     for cycle in index["cycles_detected"]:
         yield Problem("cycle", cycle[0], f"depends on itself: {' → '.join(cycle)}")

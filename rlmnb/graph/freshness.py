@@ -106,5 +106,10 @@ def _own_causes(entry: dict[str, Any]) -> list[str]:
     if "problem" in entry:
         causes.append(entry["problem"])
     causes += [f"depends on {gone}, which is gone" for gone in entry.get("missing", ())]
-    causes += [f"depends on {low}, which stands below it" for low in entry.get("below", ())]
+    causes += [
+        "depends on itself"
+        if low == entry["cell_id"]
+        else f"depends on {low}, which stands below it"
+        for low in entry.get("below", ())
+    ]
     return causes
