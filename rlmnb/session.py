@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlmnb import digest, indexing
 from rlmnb.capture import toolcalls, transcripts
-from rlmnb.errors import CellNotFoundError, InvalidCellError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidCellError, StatusError, StorageError
 from rlmnb.format import cells as making
 from rlmnb.format import times
 from rlmnb.format.migrations import migrate
@@ -350,9 +350,15 @@ class Session:
         status: str | None = None,
         **fields: Any,
     ) -> None:
-        """Finish a cell that was appended as running; saying it twice changes nothing."""
+        """Finish a cell that was appended as running; saying it twice changes nothing.
+
+        Another `status` moves the cell on; what it has put out stays unless there is something new.
+        """
         cell = self.cell(cell_id)
         new = status or ("failed" if error is not None else "completed")
+        if output is None and not outputs and error is None and new not in ("completed", "failed"):
+            self._move_on(cell, new)
+            return
         shown = [making.stream(output)] if output is not None else []
         shown += [dict(each) for each in outputs]
         if error is not None:
@@ -376,6 +382,32 @@ class Session:
         of = [digest.source_hash(cell.source), digest.output_hash(cell.outputs)]
         entry = {"op": "update", "cell_id": cell.cell_id, "record": record, "of": of}
         self._write({**entry, "outputs": fitted["outputs"]})
+
+    def _move_on(self, cell: Cell, status: str) -> None:
+        if cell.status == status:
+            return
+        move(None if cell.status == "new" else cell.status, status)
+        if status == "promoted" and (cell.stale or not self._is_verified(cell)):
+            raise StatusError(
+                f"{cell.cell_id} cannot be promoted: "
+                + (f"it is stale: {cell.causes[0]}" if cell.stale else "nothing has verified it"),
+                hint="append a cell of type verification that depends on it, or replay",
+            )
+        self._write({"op": "update", "cell_id": cell.cell_id, "record": {"status": status}})
+
+    def _is_verified(self, cell: Cell) -> bool:
+        """Tell whether a cell that holds today has checked this one, and found it right."""
+        for other in self.cells:
+            if other.stale or other.status not in ("completed", "promoted"):
+                continue
+            verdict = sessions.section(
+                sessions.section(other.raw["metadata"], "rlmnb"), "verification"
+            )
+            if verdict.get("of", cell.cell_id) != cell.cell_id or not verdict.get("holds", True):
+                continue
+            if verdict or (other.type == "verification" and cell.cell_id in other.dependencies):
+                return True
+        return False
 
     def retell(self, cell_id: str, text: str) -> None:
         """Give a markdown cell another text, unless somebody has edited it since it was read."""

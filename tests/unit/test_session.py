@@ -225,6 +225,28 @@ def test_a_running_cell_is_completed_once():
     assert_valid(notebook_of("demo"))
 
 
+def test_a_cell_that_moves_on_keeps_its_output_and_is_promoted_once_verified():
+    session = Session.create("demo")
+    cell_id = session.append(source="x = 1", output="ok\n", status="running")
+    for status in ("suspended", "running"):
+        session.complete(cell_id, status=status)
+        assert session.cell(cell_id).outputs[0]["text"] == ["ok\n"]
+    session.complete(cell_id, output="done\n")
+    with pytest.raises(StatusError, match="nothing has verified it"):
+        session.complete(cell_id, status="promoted")
+    check = {"type": "verification", "dependencies": [cell_id]}
+    session.append(source="no", **check, verification={"of": cell_id, "holds": False})
+    with pytest.raises(StatusError, match="nothing has verified it"):
+        session.complete(cell_id, status="promoted")
+    session.append(source="assert x == 1", **check)
+    session.complete(cell_id, status="promoted")
+    session.complete(cell_id, status="promoted")
+    cell = session.cell(cell_id)
+    assert (cell.status, cell.outputs[0]["text"]) == ("promoted", ["done\n"])
+    with pytest.raises(StatusError, match="final"):
+        session.complete(cell_id, status="running")
+
+
 def test_a_failed_cell_shows_its_error_as_jupyter_does():
     session = Session.create("demo")
     cell_id = session.append(source="slow()", status="running")
