@@ -412,10 +412,12 @@ def _seen_deleted(place: "Place", appends: "list[Entry]") -> "set[int]":
     index = index_file.load(place)
     if index is None:
         return set()
+    # A cell that another tool gave a new id was not deleted.
+    there = {name for key, entry in index["cells"].items() for name in (key, entry.get("was"))}
     return {
         entry["seq"]
         for entry in appends
-        if entry["seq"] <= index["generation"] and entry["cell"]["id"] not in index["cells"]
+        if entry["seq"] <= index["generation"] and entry["cell"]["id"] not in there
     }
 
 

@@ -62,6 +62,18 @@ def test_repair_puts_back_all_that_a_moved_cell_stood_below(run):
     assert sorted(ids_in("demo")) == sorted(ids)
 
 
+def test_repair_puts_back_a_cell_that_another_tool_had_renamed(run):
+    append_many("demo", 3)
+    notebook = read("demo")
+    notebook["cells"][2]["id"] = "renamed"
+    notebook_of("demo").write_text(nbformat.writes(nbformat.from_dict(notebook)) + "\n")
+    assert Session.open("demo").cells[2].cell_id == "renamed"
+    data = notebook_of("demo").read_bytes()
+    notebook_of("demo").write_bytes(data[: data.index(b'"renamed"')])
+    assert run("doctor", "demo", "--fix").returncode == 0
+    assert [cell.source for cell in Session.open("demo").cells] == ["x0 = 0", "x1 = 1", "x2 = 2"]
+
+
 def test_repair_reads_the_cells_after_one_that_cannot_be_read(run):
     ids = append_many("demo", 3)
     deep = '"deep": ' + "[" * 100_000 + "]" * 100_000
