@@ -1,6 +1,7 @@
 """What looks like a real credential, and what is a placeholder, a name, a reference or code."""
 
 _SHORTEST, _LONGEST = 8, 8192
+_SHORTEST_PASSWORD = 6
 # Words that stand where a secret will be filled in later, and the marks of templates and code.
 _PLACEHOLDERS = (
     *("[redacted", "redacted", "example", "changeme", "change_me", "change-me", "placeholder"),
@@ -39,6 +40,20 @@ _NAMES = (
     ("encryptionkey", "secret"),
     ("masterkey", "secret"),
     ("authkey", "secret"),
+    ("adminkey", "api-key"),
+    ("appkey", "api-key"),
+    ("applicationkey", "api-key"),
+    ("servicekey", "api-key"),
+    ("rolekey", "api-key"),
+    ("accountkey", "secret"),
+    ("storagekey", "secret"),
+    ("subscriptionkey", "api-key"),
+    ("licensekey", "secret"),
+    ("serverkey", "secret"),
+    ("webhookkey", "secret"),
+    ("writekey", "api-key"),
+    ("sharedkey", "secret"),
+    ("hmackey", "secret"),
     ("secret", "secret"),
     ("credential", "secret"),
     ("credentials", "secret"),
@@ -68,6 +83,15 @@ def kind_of_name(name: str) -> "str | None":
     return None
 
 
+def kind_of_value(name: str, value: str) -> "str | None":
+    """Return the kind of credential that a named value is, if it is one."""
+    kind = kind_of_name(name)
+    if kind is None or is_credible(value) or (kind == "password" and is_password(value)):
+        return kind
+    # Many things have a UUID; of tokens only those of an environment open something.
+    return kind if is_uuid(value) and (kind != "token" or name.isupper()) else None
+
+
 def is_placeholder(value: str) -> bool:
     """Tell whether a value stands for a secret and is none: a word, a template, a reference."""
     folded = value.lower()
@@ -94,7 +118,7 @@ def is_credible(value: str, *, bare: bool = False) -> bool:
         return False
     if not value.rstrip(_DIGITS).strip(_WORD) or len(set(value)) < 6 or len(value.split()) > 1:
         return False
-    if _is_address(value) or not _CODE.isdisjoint(value):
+    if _is_address(value) or (not _CODE.isdisjoint(value) and (bare or not _is_jumble(value))):
         return False
     if bare and (_names_itself(value) or _is_attribute(value)):
         return False
@@ -108,9 +132,33 @@ def is_credible(value: str, *, bare: bool = False) -> bool:
     return sum(map(classes.count, _CHANGES)) >= (4 if bare else 3)
 
 
+def is_password(value: str) -> bool:
+    """Tell whether a value that is named a password is one, however simple: letters and a digit."""
+    classes = set(value.translate(_CLASSES))
+    return (
+        _SHORTEST_PASSWORD <= len(value) <= _LONGEST
+        and "d" in classes
+        and not classes.isdisjoint("lu")
+        and not (is_placeholder(value) or _names_itself(value) or _is_address(value))
+        and len(value.split()) == 1
+        and _CODE.isdisjoint(value)
+    )
+
+
+def is_word_for_password(value: str) -> bool:
+    """Tell whether a value in an environment is a password: there even words are."""
+    plain = value.replace("-", "").isalpha() and len(value) >= _SHORTEST and not value.isupper()
+    return is_password(value) or (plain and not is_placeholder(value) and not _names_itself(value))
+
+
 def _names_itself(value: str) -> bool:
     folded = value.lower().replace("_", "")
     return any(ending in folded for ending, _ in _NAMES)
+
+
+def _is_jumble(value: str) -> bool:
+    """Tell whether a value has many signs that neither code nor text has together."""
+    return len(_STRONG.intersection(value)) > 2
 
 
 def _is_attribute(value: str) -> bool:
@@ -134,6 +182,16 @@ def is_user_and_password(value: str) -> bool:
         return False
     user, colon, password = text.partition(":")
     return bool(colon and len(user + password) > 2) and text.isprintable()
+
+
+def is_private_key(value: str) -> bool:
+    """Tell whether base64 text holds the beginning of a private key, as a kubeconfig has it."""
+    from binascii import Error, a2b_base64
+
+    try:
+        return b"PRIVATE KEY" in a2b_base64(value[:80])
+    except (Error, ValueError):
+        return False
 
 
 def is_snowflake(value: str) -> bool:

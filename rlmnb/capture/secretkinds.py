@@ -1,93 +1,73 @@
-"""The kinds of secrets, each as a literal that must be there and a pattern that starts at it.
-
-Every pattern runs from one place over a bounded stretch, or over a run that no second start can
-lie in: the time is linear in the text, whatever it is. Nothing is compiled before its literal is
-found. The last group that took part in a match is the secret.
-"""
+"""The kinds of secrets: tokens of services, and what only its surroundings tell."""
 
 from rlmnb.capture.credible import (
     is_credible,
+    is_password,
     is_placeholder,
+    is_private_key,
     is_snowflake,
     is_user_and_password,
+    is_word_for_password,
     kind_of_name,
+    kind_of_value,
 )
+from rlmnb.capture.secretpatterns import (
+    DASHED_EDGE,
+    EDGE,
+    ESCAPED,
+    FAR_EDGE,
+    LETTERS,
+    OPEN,
+    UUID,
+    WORD,
+    Kind,
+)
+from rlmnb.capture.servicetokens import TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable
-
-    # Told the text and the match: whether it is a secret, or the kind of secret it is.
-    Check = Callable[[str, re.Match[str]], "bool | str | None"]
-
-# What may stand before a token besides a character that no token has: an escaped line break or
-# character, an encoded one, a colour, the mark of a line in a diff.
-_ESCAPED = (
-    r"|(?<=[A-Fa-f0-9nrtm+-])"
-    r"(?:(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=\\x[0-9a-fA-F]{2})"
-    r"|(?<=\[\dm)|(?<=\[\d\dm)|(?<=\[\d;\d\dm)|(?<=^[-+])|(?<=\\n[-+]))"
-)
-_EDGE = r"(?:(?<![A-Za-z0-9_])" + _ESCAPED + ")"
-_DASHED_EDGE = r"(?:(?<![A-Za-z0-9_-])" + _ESCAPED + ")"
-# Short literals occur in base64 by chance; there a slash or plus before them is no edge.
-_FAR_EDGE = r"(?:(?<![A-Za-z0-9_+/=-])|(?<=[A-Za-z]=)" + _ESCAPED + ")"
-_LETTERS = "[A-Za-z0-9]"
-_WORD = r"[A-Za-z0-9_-]"
-_OPEN = r"\\*[\"'`]?\]?\s{0,4}(?:=>|:=|=|:)\s{0,4}\\*[\"'`]?"
-
-
-class Kind:
-    """One kind of secret: where to look for it and how it is written."""
-
-    __slots__ = ("_compiled", "anchors", "check", "folded", "name", "near", "offset", "pattern")
-
-    def __init__(
-        self,
-        name: str,
-        anchors: str,
-        pattern: str,
-        *,
-        check: "Check | None" = None,
-        folded: bool = False,
-        near: str = "",
-        offset: int = 0,
-    ) -> None:
-        self.name = name
-        self.anchors = tuple(anchors.split(" "))
-        self.pattern = pattern
-        self.check = check
-        self.folded = folded
-        # Words like "token" are everywhere; one of these signs must follow before it counts.
-        self.near = near
-        self.offset = offset
-        self._compiled: re.Pattern[str] | None = None
-
-    @property
-    def compiled(self) -> "re.Pattern[str]":
-        """The pattern, compiled when it is first needed."""
-        if self._compiled is None:
-            import re
-
-            flags = re.MULTILINE | (re.IGNORECASE if self.folded else 0)
-            self._compiled = re.compile(self.pattern, flags)
-        return self._compiled
-
-
-def _token(name: str, prefixes: str, body: str, *, edge: str = "") -> Kind:
-    """Make a kind whose tokens begin with one of a few literals."""
-    starts = "|".join(_escaped(prefix) for prefix in prefixes.split(" "))
-    edge = edge or (_DASHED_EDGE if _WORD in body else _EDGE)
-    return Kind(name, prefixes, f"{edge}((?:{starts}){body})")
-
-
-def _escaped(literal: str) -> str:
-    return "".join(letter if letter.isalnum() else "\\" + letter for letter in literal)
 
 
 def _random(_: str, match: "re.Match[str]") -> bool:
     secret = match[match.lastindex or 0]
     return is_credible(secret) or (len(secret) > 30 and not is_placeholder(secret))
+
+
+def _varied(_: str, match: "re.Match[str]") -> bool:
+    secret = match[match.lastindex or 0]
+    return secret.lower() != secret != secret.upper() and not secret.isalpha()
+
+
+def _random_mixed(text: str, match: "re.Match[str]") -> bool:
+    return _varied(text, match) and is_credible(match[1], bare=True)
+
+
+def _in_header(text: str, match: "re.Match[str]") -> bool:
+    """Tell whether a header has a credential and not code: after a scheme a digit is enough."""
+    value = match[2]
+    if match[1] is None or text[match.end() : match.end() + 1] in ("(", "["):
+        return _random(text, match)
+    return not value.isalpha() and any(map(str.isdigit, value)) and not is_placeholder(value)
+
+
+def _of_digest(text: str, match: "re.Match[str]") -> bool:
+    line = text[max(0, match.start() - 1000) : match.start()].rpartition("\n")[2]
+    return "digest" in line.lower()
+
+
+def _encoded_key(_: str, match: "re.Match[str]") -> bool:
+    return is_private_key(match[1])
+
+
+def _of_key(text: str, match: "re.Match[str]") -> bool:
+    return "kty" in text[max(0, match.start() - 4000) : match.end() + 4000]
+
+
+def _in_tag(_: str, match: "re.Match[str]") -> bool:
+    if match[1].lower() in ("password", "passwd", "passphrase"):
+        return is_password(match[2])
+    return is_credible(match[2])
 
 
 def _url_password(_: str, match: "re.Match[str]") -> bool:
@@ -117,6 +97,10 @@ def _in_curl(text: str, match: "re.Match[str]") -> bool:
     return "curl" in line and not is_placeholder(match[1])
 
 
+def _to_chpasswd(text: str, match: "re.Match[str]") -> bool:
+    return "chpasswd" in text[match.end() : match.end() + 60] and not is_placeholder(match[1])
+
+
 def _filled_in(_: str, match: "re.Match[str]") -> bool:
     return not is_placeholder(match[1])
 
@@ -140,36 +124,46 @@ def _assigned(text: str, match: "re.Match[str]") -> "str | None":
     """Return the kind of an assigned value: its name says so, and so does the value."""
     before = text[max(0, match.start() - 60) : match.end("name")]
     name = before[len(before.rstrip(_NAME)) :]
-    bare = match.lastindex == match.re.groupindex["bare"]
     value = match[match.lastindex or 0]
     # After two colons stands the name of a type.
-    if before.endswith("::" + name) or not is_credible(value, bare=bare):
+    if before.endswith("::" + name):
         return None
-    return kind_of_name(name)
+    if match.lastindex != match.re.groupindex["bare"]:
+        return kind_of_value(name, value)
+    kind = kind_of_name(name)
+    if name.isupper() and text[match.end("name") : match.start("bare")] == "=":
+        # In an environment every value is bare, and no code.
+        simple = kind == "password" and is_word_for_password(value)
+        return kind if simple else kind_of_value(name, value)
+    return kind if is_credible(value, bare=True) else None
 
 
 _NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 # What stands between the lines of a key: escaped line breaks, quotes, line numbers, diff marks.
 _BETWEEN = r"(?:\\+[nrt]|[\s\"'`\\,>|#*+→…]|\d{1,6}(?=[\s→:|])|-(?!-))"
 _KEY_BODY = (
+    # Short lines are a key's too, if its end follows.
+    rf"(?:(?=[^-]{{0,400}}?[0-9]){_BETWEEN}{{0,60}}+(?:[A-Za-z0-9+/=.]{{8,}}+{_BETWEEN}{{1,60}}+){{1,9}}+"
+    r"-----END [A-Z0-9 ]{0,40}-----|"
     rf"{_BETWEEN}{{0,60}}+"
     rf"(?:(?:[A-Z][A-Za-z-]{{2,20}}:\ ?[^\n\\\"]{{1,100}}){_BETWEEN}{{1,60}}+){{0,6}}"
     rf"[A-Za-z0-9+/=]{{16,}}+(?:{_BETWEEN}{{1,60}}+[A-Za-z0-9+/=]{{16,}}+)*+"
     rf"(?:{_BETWEEN}{{1,60}}+=?[A-Za-z0-9+/]{{1,15}}+={{0,2}})?"
-    rf"(?:{_BETWEEN}{{0,60}}+-----END [A-Z0-9 ]{{0,40}}-----)?"
+    rf"(?:{_BETWEEN}{{0,60}}+-----END [A-Z0-9 ]{{0,40}}-----)?)"
 )
+_LINES = rf"(?:{_BETWEEN}{{1,60}}+[A-Za-z0-9+/=]{{16,}}+)++"
 # Options of a command before the one that matters, each with its value if it has one; and a value.
 _OPTIONS = r"(?:\s{1,4}+-{1,2}[\w-]{1,30}+(?:(?:=|\s{1,2})[^\s-]\S{0,100}+)?+){0,8}?"
 _WORD_GIVEN = r"[\"']?([^\s\"'\\$;&|<>-][^\s\"'\\;&|<>]{3,300}+)"
 _ASSIGNMENT = (
     r"(?P<name>(?:password|passwd|passphrase|pwd|secret|token|credentials?|"
-    r"(?:api|access|private|signing|encryption|master|auth)[_-]?key)"
+    r"(?:api|access|private|signing|encryption|master|auth|admin|app|application|service|role|"
+    r"account|storage|subscription|license|server|webhook|write|shared|hmac)[_-]?key)"
     r"(?:[_-]?(?:key|value))?)(?:[_-]?(?:base|prod|live|dev|staging|\d{1,2}))?"
     r"\\*[\"'`]?\]?(?:\s?:\s?(?:str|string|&str|String))?"
     r"\s{0,4}(?:=>|:=|=(?!=)|:(?!:))\s{0,4}"
-    r"(?:[rbu]{0,2}\\*(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\s\\]){8,8192}+)\\*(?P=quote)"
-    r"|(?P<bare>[^\s\"'`\\;&|<>(){},\[\]]{8,}+)(?=[\"'`\\\s;&|,}]|\Z))"
+    r"(?:[rbu]{0,2}\\*(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\s\\]){6,8192}+)\\*(?P=quote)"
+    r"|(?P<bare>[^\s\"'`\\;&|<>(){},\[\]]{6,}+)(?=[\"'`\\\s;&|,}]|\Z))"
 )
 
 PRIVATE = Kind(
@@ -181,168 +175,122 @@ PRIVATE = Kind(
 """The tags around what its author wants nobody to keep; they nest, so they are not one match."""
 
 KINDS = (
+    *TOKENS,
     Kind(
         "private-key",
         "-----BEGIN",
         rf"(-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----{_KEY_BODY})",
     ),
-    _token("age-key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
+    Kind(
+        "private-key",
+        "---- Private-Lines:",
+        rf"(---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----{_LINES}|Private-Lines: \d{{1,4}}{_LINES})",
+    ),
+    Kind(
+        "private-key",
+        "LS0tLS1CRUdJTi",
+        r"(LS0tLS1CRUdJTi[A-Za-z0-9+/]{20,}+(?:(?:\\n|\s){1,20}[A-Za-z0-9+/]{60,}+)*+"
+        r"(?:(?:\\n|\s){1,20}[A-Za-z0-9+/]{1,75}+==?)?={0,2})",
+        check=_encoded_key,
+    ),
+    Kind(
+        "private-key",
+        '"d "p "q "dp "dq "qi',
+        r'"(?:d|p|q|dp|dq|qi)\\*"\s{0,4}:\s{0,4}\\*"([A-Za-z0-9_-]{40,8192}+)\\*"',
+        near=":",
+        check=_of_key,
+    ),
+    Kind("preshared-key", "PresharedKey", rf"PresharedKey{OPEN}([A-Za-z0-9+/]{{43}}=)"),
     Kind(
         "aws-access-key",
         "AKIA ASIA ABIA ACCA",
-        rf"{_EDGE}(A(?:KI|SI|BI|CC)A[A-Z2-7]{{16}})(?![A-Za-z0-9_])",
+        rf"{EDGE}(A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}})(?![A-Za-z0-9_])",
     ),
     Kind(
         "aws-secret-key",
         "AKIA ASIA",
-        rf"{_FAR_EDGE}A[KS]IA[A-Z2-7]{{16}}(?:[\s:,;|/\"'\\]|\\n){{1,6}}"
+        rf"{FAR_EDGE}A[KS]IA[A-Z0-9]{{16}}(?:[\s:,;|/\"'\\]|\\n){{1,6}}"
         r"((?=[a-z0-9/+]*[A-Z])[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
     ),
     Kind(
         "aws-secret-key",
         "secret",
-        rf"secret[_-]?(?:access[_-]?)?key{_OPEN}"
+        rf"secret[_-]?(?:access[_-]?)?key{OPEN}"
         r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         folded=True,
         near="=:",
-        check=_random,
+        check=_varied,
     ),
-    _token("google-api-key", "AIza", rf"{_WORD}{{35}}(?!{_WORD})", edge=_EDGE),
-    _token("google-oauth", "GOCSPX-", rf"{_WORD}{{28}}", edge=_EDGE),
-    _token("google-oauth", "ya29.", rf"{_WORD}{{20,}}+", edge=_EDGE),
-    Kind("google-oauth", "1//0", rf"{_FAR_EDGE}(1//0{_WORD}{{40,}}+)"),
+    Kind("google-oauth", "1//0", rf"{FAR_EDGE}(1//0{WORD}{{40,}}+)"),
     Kind("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{86}==)"),
     Kind("azure-key", "SharedAccessKey=", r"SharedAccessKey=([A-Za-z0-9+/]{42,44}={0,2})"),
     Kind("azure-signature", "sig=", r"(?<=[?&;])sig=([A-Za-z0-9%+/=]{43,120}+)", check=_signature),
     Kind(
         "azure-client-secret",
         "Q~",
-        rf"(?:(?<![A-Za-z0-9_~.-]){_ESCAPED})([A-Za-z0-9_~.-]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}+)",
+        rf"(?:(?<![A-Za-z0-9_~.-]){ESCAPED})([A-Za-z0-9_~.-]{{3}}\dQ~[A-Za-z0-9_~.-]{{31,34}}+)",
         offset=-4,
     ),
-    _token("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{_LETTERS}{{36,}}+"),
-    _token("github-token", "github_pat_", r"[A-Za-z0-9_]{60,}+"),
-    _token(
-        "gitlab-token",
-        "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glimt- glagent- gloas-",
-        rf"{_WORD}{{20,}}+(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{9}})?",
-        edge=_EDGE,
-    ),
-    _token(
-        "slack-token",
-        "xoxa- xoxb- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd-",
-        r"[A-Za-z0-9%-]{16,}+",
-    ),
-    _token("slack-token", "xapp- xoxe.", r"[A-Za-z0-9.-]{20,}+"),
     Kind(
         "slack-webhook",
         "hooks.slack.com/",
         r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)",
     ),
-    _token("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", rf"{_LETTERS}{{16,}}+"),
-    _token("stripe-key", "whsec_", r"[A-Za-z0-9+/=]{32,}+"),
-    _token("anthropic-key", "sk-ant-", rf"{_WORD}{{24,}}+", edge=_EDGE),
-    _token(
-        "openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", rf"{_WORD}{{24,}}+", edge=_EDGE
-    ),
-    _token("openrouter-key", "sk-or-v1-", r"[0-9a-f]{64}"),
     Kind(
         "openai-key",
         "sk-",
-        rf"{_DASHED_EDGE}(sk-(?=[A-Za-z]*\d){_LETTERS}{{32,}}+)(?!{_WORD})",
+        rf"{DASHED_EDGE}(sk-(?=[a-z]*[A-Z\d]){LETTERS}{{32,}}+)(?!{WORD})",
     ),
-    _token("huggingface-token", "hf_ api_org_", rf"{_LETTERS}{{34,}}+(?![A-Za-z0-9_])"),
-    _token("npm-token", "npm_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
-    _token("pypi-token", "pypi-AgE", rf"{_WORD}{{50,}}+", edge=_EDGE),
-    _token("rubygems-key", "rubygems_", r"[0-9a-f]{48}"),
-    _token("crates-token", "cio", rf"{_LETTERS}{{32}}(?![A-Za-z0-9_])", edge=_FAR_EDGE),
-    _token("docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}+", edge=_EDGE),
-    Kind("sendgrid-key", "SG.", rf"{_EDGE}(SG\.{_WORD}{{22}}\.{_WORD}{{43}})"),
-    _token("twilio-key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9_])", edge=_FAR_EDGE),
+    Kind("sendgrid-key", "SG.", rf"{EDGE}(SG\.{WORD}{{16,30}}\.{WORD}{{32,60}}+)"),
     Kind(
         "twilio-token",
         "twilio",
-        rf"twilio[\w-]{{0,24}}+{_OPEN}([0-9a-f]{{32}})(?![A-Za-z0-9])",
+        rf"twilio[\w-]{{0,24}}+{OPEN}([0-9a-f]{{32}})(?![A-Za-z0-9])",
         folded=True,
     ),
-    _token("mailgun-key", "key-", r"[0-9a-f]{32}(?![A-Za-z0-9])", edge=_DASHED_EDGE),
-    _token("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{64}"),
-    _token("databricks-token", "dapi", r"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9])", edge=_FAR_EDGE),
-    Kind("telegram-token", ":AA", rf"(?<=\d{{8}}):(AA{_WORD}{{33}})(?!{_WORD})"),
+    Kind("telegram-token", ":A", rf"(?<=\d{{8}}):(A{WORD}{{34}})(?!{WORD})", check=_random),
     Kind(
         "discord-token",
         "MT Mj Mz ND NT Nj Nz OD OT",
-        rf"{_DASHED_EDGE}([MNO]{_LETTERS}{{22,27}}\.{_WORD}{{6}}\.{_WORD}{{27,45}})(?!{_WORD})",
+        rf"{DASHED_EDGE}([MNO]{LETTERS}{{22,27}}\.{WORD}{{6}}\.{WORD}{{27,45}})(?!{WORD})",
         check=_snowflake,
     ),
-    Kind("discord-webhook", "/api/webhooks/", rf"/api/webhooks/\d{{15,21}}/({_WORD}{{40,}}+)"),
-    _token("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"[0-9a-fA-F]{32}"),
-    _token("square-token", "sq0atp- sq0csp- sq0idp-", rf"{_WORD}{{22,43}}+"),
+    Kind(
+        "mailchimp-key",
+        "-us",
+        r"(?<![A-Za-z0-9_-])([0-9a-f]{32}-us\d{1,2})(?![A-Za-z0-9_-])",
+        offset=-32,
+    ),
+    Kind("azure-key", "AZDO", r"([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])", offset=-76),
+    Kind("azure-key", "+ACR", r"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})(?![A-Za-z0-9])", offset=-42),
+    Kind("azure-key", "AzFu", rf"({WORD}{{44}}AzFu{WORD}{{4}}==)", offset=-44),
+    Kind("firebase-key", ":APA91b", rf"(?<={WORD}{{11}}):(APA91b{WORD}{{100,}}+)"),
+    Kind("asana-token", ":", r"(?<=\b[12]/\d{16}):([0-9a-f]{32})(?![A-Za-z0-9])"),
+    Kind("teams-webhook", "/IncomingWebhook/", r"/IncomingWebhook/([0-9a-f]{32}/[0-9a-f-]{36})"),
+    Kind(
+        "signature",
+        "x-amz-signature= x-goog-signature=",
+        r"x-(?:amz|goog)-signature=([0-9a-f]{64,1024}+)",
+        folded=True,
+    ),
+    Kind(
+        "vault-token", "s.", rf"{FAR_EDGE}(s\.{LETTERS}{{24}})(?![\w+/=.(-])", check=_random_mixed
+    ),
+    Kind("discord-webhook", "/api/webhooks/", rf"/api/webhooks/\d{{15,21}}/({WORD}{{40,}}+)"),
     Kind(
         "square-token",
         "EAAA",
-        rf"{_FAR_EDGE}(EAAA{_WORD}{{60}})(?![A-Za-z0-9_+/=-])",
+        rf"{FAR_EDGE}(EAAA{WORD}{{60}})(?![A-Za-z0-9_+/=-])",
         check=_random,
     ),
-    _token("heroku-key", "HRKU-", rf"{_WORD}{{30,}}+"),
-    Kind("heroku-key", "heroku", rf"heroku[\w-]{{0,24}}+{_OPEN}({_UUID})(?!{_WORD})", folded=True),
-    _token("grafana-token", "glsa_ glc_", r"[A-Za-z0-9_+/=]{32,}+"),
-    _token("linear-key", "lin_api_ lin_oauth_", rf"{_LETTERS}{{32,}}+"),
-    _token("notion-token", "ntn_ secret_", rf"{_LETTERS}{{43,50}}+(?![A-Za-z0-9_])"),
-    _token("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}+", edge=_EDGE),
-    Kind("terraform-token", ".atlasv1.", rf"(?<={_LETTERS}{{14}})(\.atlasv1\.{_WORD}{{60,}}+)"),
-    _token("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa.", r"[A-Za-z0-9._-]{40,}+"),
-    _token("planetscale-token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[A-Za-z0-9_.-]{32,}+"),
-    _token("newrelic-key", "NRAK-", r"[A-Z0-9]{27}"),
-    _token("replicate-token", "r8_", rf"{_LETTERS}{{37}}(?![A-Za-z0-9_])", edge=_FAR_EDGE),
-    _token("groq-key", "gsk_", rf"{_LETTERS}{{48,}}+"),
-    _token("xai-key", "xai-", rf"{_LETTERS}{{70,}}+"),
-    _token("perplexity-key", "pplx-", rf"{_LETTERS}{{40,}}+"),
-    _token("supabase-token", "sbp_ sb_secret_", r"[A-Za-z0-9_-]{30,}+"),
-    _token("postman-key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
-    _token("atlassian-token", "ATATT3 ATCTT3 ATBB", r"[A-Za-z0-9_=-]{28,}+", edge=_FAR_EDGE),
-    _token("sentry-token", "sntrys_ sntryu_", r"[A-Za-z0-9_+/=-]{40,}+"),
-    _token("figma-token", "figd_", rf"{_WORD}{{38,}}+", edge=_EDGE),
-    _token("alibaba-key", "LTAI", rf"{_LETTERS}{{20}}(?![A-Za-z0-9_+/=-])", edge=_FAR_EDGE),
-    _token("fly-token", "fm1r_ fm2_ fo1_", r"[A-Za-z0-9_+/=,-]{40,}+"),
-    _token("airtable-token", "pat", rf"{_LETTERS}{{14}}\.[0-9a-f]{{64}}(?![A-Za-z0-9])"),
-    _token("brevo-key", "xkeysib-", rf"[0-9a-f]{{64}}-{_LETTERS}{{16}}"),
-    _token("buildkite-token", "bkua_", r"[0-9a-f]{40}"),
-    _token("circleci-token", "CCIPAT_ CCIPRJ_", rf"{_LETTERS}{{22}}_[0-9a-f]{{40}}"),
-    _token("clojars-token", "CLOJARS_", r"[0-9a-z]{60}"),
-    _token("cloudflare-key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{146}"),
-    _token("dynatrace-token", "dt0c01. dt0s16.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
-    _token("easypost-key", "EZAK EZTK", rf"{_LETTERS}{{54}}(?![A-Za-z0-9_])"),
-    _token("elevenlabs-key", "sk_", r"[0-9a-f]{48}(?![A-Za-z0-9_])"),
-    _token("hubspot-token", "pat-na1- pat-na2- pat-eu1-", rf"{_UUID}", edge=_DASHED_EDGE),
-    _token("langfuse-key", "sk-lf-", rf"{_UUID}", edge=_DASHED_EDGE),
-    _token("langsmith-key", "lsv2_pt_ lsv2_sk_", r"[0-9a-f]{32}_[0-9a-f]{10}"),
-    _token("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}+\.{_WORD}{{20,24}}+", edge=_EDGE),
-    _token("neon-key", "napi_", r"[a-z0-9]{64}"),
-    _token("netlify-token", "nfp_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
-    _token("onepassword-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{200,}+={0,2}"),
-    _token("pinecone-key", "pcsk_", rf"{_LETTERS}{{5,8}}_{_LETTERS}{{50,}}+"),
-    _token(
-        "plaid-token",
-        "access-production- access-sandbox- access-development-",
-        rf"{_UUID}",
-        edge=_DASHED_EDGE,
-    ),
-    _token("prefect-key", "pnu_ pnb_", rf"{_LETTERS}{{36}}(?![A-Za-z0-9_])"),
-    _token("pulumi-token", "pul-", r"[0-9a-f]{40}(?![A-Za-z0-9])", edge=_DASHED_EDGE),
-    _token("readme-key", "rdme_", r"[0-9a-z]{70}"),
-    _token("scalingo-token", "tk-us-", rf"{_WORD}{{48}}(?!{_WORD})"),
-    _token("sonar-token", "sqp_ squ_ sqa_", r"[0-9a-f]{40}(?![A-Za-z0-9_])"),
-    _token("tailscale-key", "tskey-", rf"[a-z]{{3,8}}-{_LETTERS}{{10,}}+-{_LETTERS}{{20,}}+"),
-    _token("tavily-key", "tvly-", rf"(?:dev-|prod-)?{_LETTERS}{{32}}(?![A-Za-z0-9_])"),
-    _token("typeform-token", "tfp_", rf"{_WORD}{{40,}}+"),
-    _token("vercel-token", "vercel_blob_rw_", r"[A-Za-z0-9_]{40,}+"),
+    Kind("heroku-key", "heroku", rf"heroku[\w-]{{0,24}}+{OPEN}({UUID})(?!{WORD})", folded=True),
+    Kind("terraform-token", ".atlasv1.", rf"(?<={LETTERS}{{14}})(\.atlasv1\.{WORD}{{60,}}+)"),
     Kind(
         "jwt",
         "eyJ",
-        rf"(?:(?<![A-Za-z0-9_])|(?<=(?:sk|pk)\.){_ESCAPED})"
-        rf"(eyJ{_WORD}{{8,8192}}+\.(?:eyJ{_WORD}{{8,}}+(?:\.{_WORD}*+){{0,3}}"
-        rf"|{_WORD}*+\.{_WORD}{{6,}}+(?:\.{_WORD}*+){{0,2}}))",
+        rf"(?:(?<![A-Za-z0-9_])|(?<=(?:sk|pk)\.){ESCAPED})"
+        rf"(eyJ{WORD}{{8,8192}}+\.(?:eyJ{WORD}{{8,}}+(?:\.{WORD}*+){{0,3}}"
+        rf"|{WORD}*+\.{WORD}{{6,}}+(?:\.{WORD}*+){{0,2}}))",
     ),
     Kind(
         "url-password",
@@ -367,11 +315,17 @@ KINDS = (
     Kind(
         "authorization",
         "authorization",
-        rf"authorization{_OPEN}(?:(?:token|digest|apikey|key|negotiate|ntlm|bot)\s{{1,4}})?"
-        r"([A-Za-z0-9._~+/=-]{12,65536}+)",
+        rf"authorization{OPEN}(?:([a-z]{{2,12}})\s{{1,4}})?"
+        r"([A-Za-z0-9._~+/=-]{8,65536}+)",
         near="=:",
         folded=True,
-        check=_random,
+        check=_in_header,
+    ),
+    Kind(
+        "authorization",
+        "response=",
+        r"response=\\*\"([0-9a-f]{32,128}+)\\*\"",
+        check=_of_digest,
     ),
     Kind(
         "authorization",
@@ -389,7 +343,7 @@ KINDS = (
     Kind(
         "session",
         "sessionid= session= sid= sessid= session_id= session-id= session-token= auth="
-        " jwt= _session=",
+        " jwt= _session= token= id= key= sess= ssid= login= remember= sso= user=",
         r"[a-z_-]+=\\*\"?([^\s;,\"'\\]{12,4096}+)",
         folded=True,
         check=_in_cookie,
@@ -397,7 +351,7 @@ KINDS = (
     Kind(
         "password",
         "-u --user --proxy-user",
-        r"-(?:u|-user|-proxy-user)[\s=]{1,3}\\*[\"']?[\w.@+-]{1,100}:([^\s\"'\\]{3,300})",
+        r"-(?:u[\s=]{0,3}|-(?:proxy-)?user[\s=]{1,3})\\*[\"']?[\w.@+-]{1,100}:([^\s\"'\\]{3,300})",
         near=":",
         check=_in_curl,
     ),
@@ -408,6 +362,48 @@ KINDS = (
         rf"{_WORD_GIVEN}",
         near="-",
         check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "pass:",
+        r"(?:(?<=-passin )|(?<=-passout ))pass:([^\s\"'\\;&|<>$]{4,300}+)",
+        check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "-storepass -keypass",
+        rf"-(?:store|key)pass\s{{1,4}}{_WORD_GIVEN}",
+        check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "mongo ldapsearch htpasswd",
+        rf"(?:mongo(?:sh|dump|restore|export|import)?{_OPTIONS}\s{{1,4}}-p\s{{1,2}}"
+        rf"|ldapsearch{_OPTIONS}\s{{1,4}}-w\s{{1,2}}|htpasswd{_OPTIONS}\s{{1,4}}-\w{{0,4}}b\w{{0,4}}\s{{1,2}}"
+        rf"[^\s\"']{{1,200}}\s{{1,2}}[\w.@-]{{1,100}}\s{{1,2}}){_WORD_GIVEN}",
+        near="-",
+        check=_filled_in,
+    ),
+    Kind(
+        "password",
+        "echo printf",
+        r"(?:echo|printf)\s{1,2}\\*[\"']?[\w.-]{1,64}:([^\s\"'\\;&|<>$]{4,300}+)",
+        near=":",
+        check=_to_chpasswd,
+    ),
+    Kind(
+        "password",
+        "password> passwd> passphrase> secret> token> accesskey> apikey>",
+        r"(password|passwd|passphrase|secret|token|accesskey|apikey)>\s{0,4}([^<>\s]{6,4096}+)\s{0,4}</",
+        folded=True,
+        check=_in_tag,
+    ),
+    Kind(
+        "password",
+        'password" password\\',
+        r'(password)\\*"\s{1,4}value=\\*"([^\s"<>\\]{6,300}+)\\*"',
+        folded=True,
+        check=_in_tag,
     ),
     Kind(
         "password",
@@ -427,8 +423,8 @@ KINDS = (
     Kind(
         "password",
         "_pass 'pass \"pass",
-        rf"[_'\"]pass{_OPEN}(?<=[\"'`])([^\s\"'`\\]{{8,300}}+)(?=[\"'`\\])"
-        rf"|[_'\"]pass{_OPEN}(?<![\"'`])([^\s\"'`\\;&|<>(){{}},\[\]]{{8,300}}+)(?=[\\\s;&|,}}]|\Z)",
+        rf"[_'\"]pass{OPEN}(?<=[\"'`])([^\s\"'`\\]{{8,300}}+)(?=[\"'`\\])"
+        rf"|[_'\"]pass{OPEN}(?<![\"'`])([^\s\"'`\\;&|<>(){{}},\[\]]{{8,300}}+)(?=[\\\s;&|,}}]|\Z)",
         folded=True,
         near="=:",
         check=_pass,
@@ -451,7 +447,9 @@ KINDS = (
         "secret",
         "password passwd passphrase pwd secret token credential api_key apikey api-key"
         " access_key access-key accesskey private_key privatekey signing_key encryption_key"
-        " master_key auth_key",
+        " master_key auth_key auth-key admin_key app_key appkey application_key service_key"
+        " role_key account_key storage_key subscription_key subscription-key license_key server_key"
+        " webhook_key write_key writekey shared_key hmac_key",
         _ASSIGNMENT,
         folded=True,
         near="=:",

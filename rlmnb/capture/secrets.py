@@ -8,8 +8,9 @@ needs no regular expression, and a hook then never loads `re`.
 import sys
 
 from rlmnb import digest
-from rlmnb.capture.credible import is_credible, kind_of_name
-from rlmnb.capture.secretkinds import KINDS, PRIVATE, Kind
+from rlmnb.capture.credible import kind_of_value
+from rlmnb.capture.secretkinds import KINDS, PRIVATE
+from rlmnb.capture.secretpatterns import Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,18 +174,20 @@ def _without_private(text: str) -> str:
 
 
 def _private_tags(text: str) -> "list[re.Match[str]]":
-    """Return the tags, without what is a type in code: `Local<Private>` is closed by no tag."""
+    """Return the tags, without a type in code or a tag that is spoken of: nothing closes these."""
     tags = list(PRIVATE.compiled.finditer(text))
     return [
         tag
         for tag, after in zip(tags, [*tags[1:], None], strict=False)
-        if tag[1] or not _is_type(text, tag) or (after is not None and after[1])
+        if tag[1] or not _is_no_tag(text, tag) or (after is not None and after[1])
     ]
 
 
-def _is_type(text: str, tag: "re.Match[str]") -> bool:
+def _is_no_tag(text: str, tag: "re.Match[str]") -> bool:
+    """Tell whether a tag is a type, as in `Local<Private>`, or has quotes around it."""
     before = text[max(0, tag.start() - 1) : tag.start()]
-    return before.isalnum() or before in ("_", ".") or tag[0].endswith("/>")
+    quoted = before in ("`", '"', "'") and text[tag.end() : tag.end() + 1] == before
+    return quoted or before.isalnum() or before in ("_", ".") or tag[0].endswith("/>")
 
 
 def _texts(value: "Any") -> "Iterator[str]":
@@ -230,9 +233,8 @@ def _named(name: str, value: str, searches: "Sequence[Search]") -> str:
     if name.lower() in _HEADERS:
         # As it stands in a request, where the patterns know it.
         return _redacted(f"{name}: {value}", searches)[len(name) + 2 :]
-    if is_credible(value) and (kind := kind_of_name(name)) is not None:
-        return mark(kind, value)
-    return value
+    kind = None if _MARK in value else kind_of_value(name, value)
+    return value if kind is None else mark(kind, value)
 
 
 def _walked_lines(value: "Sequence[Any]", searches: "Sequence[Search]") -> "list[str] | None":

@@ -101,6 +101,24 @@ TOKENS = {
     "tavily-key": ("tv" + "ly-", LETTERS, 32),
     "typeform-token": ("tf" + "p_", LETTERS, 59),
     "vercel-token": ("vercel" + "_blob_rw_", LETTERS, 46),
+    "aws-any-digits": ("AS" + "IA", string.ascii_uppercase + "0189", 16),
+    "openai-no-digits": ("s" + "k-", string.ascii_letters, 48),
+    "artifactory-key": ("AK" + "Cp", LETTERS, 69),
+    "contentful-token": ("CFP" + "AT-", WORD, 43),
+    "duffel-token": ("duffel" + "_live_", WORD, 43),
+    "facebook-token": ("EA" + "AC", LETTERS, 150),
+    "flutterwave-key": ("FLWS" + "ECK-", HEX, 32),
+    "frameio-token": ("fi" + "o-u-", WORD, 64),
+    "gitlab-runner-token": ("GR13" + "48941", WORD, 20),
+    "infracost-key": ("ic" + "o-", LETTERS, 32),
+    "launchdarkly-key": ("sd" + "k-6d8a1f0c-93b2-4e57-8c1d-", HEX, 12),
+    "nvidia-key": ("nv" + "api-", WORD, 64),
+    "octopus-key": ("AP" + "I-", string.ascii_uppercase + string.digits, 26),
+    "openshift-token": ("sha" + "256~", WORD, 43),
+    "shippo-token": ("shippo" + "_live_", HEX, 40),
+    "sourcegraph-token": ("sg" + "p_", HEX, 40),
+    "tencent-key": ("AK" + "ID", LETTERS, 32),
+    "vercel-new-token": ("vc" + "p_", LETTERS, 56),
 }
 PLAIN = [*TOKENS, "sendgrid-key", "jwt", "discord-token"]
 
@@ -178,6 +196,43 @@ SURROUNDED = {
     "docker-login": ("docker login -u ada -p {} registry", STRONG.replace("$", "#")),
     "redis-cli": ("redis-cli -h cache -p 6379 -a {} ping", STRONG.replace("$", "#")),
     "npmrc": ("_auth={}\nemail=a@b.c\n", base64.b64encode(b"ada:" + STRONG.encode()).decode()),
+    "aws-secret-of-the-manual": (
+        "aws_secret_access_key = {}\n",
+        "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYEXAMPLEKEY",
+    ),
+    "simple-password": ('{{"user": "ada", "password": "{}"}}', "hunt" + "er2"),
+    "words-in-environment": ("DB_PASSWORD={}\nPORT=80\n", "correct-horse" + "-battery-staple"),
+    "uuid-as-key": ("SNYK_TOKEN={}\n", "6d8a1f0c-93b2-4e57-8c1d-0f2a7b9e4d31"),
+    "uuid-as-secret": ("client_secret: '{}'", "6d8a1f0c-93b2-4e57-8c1d-0f2a7b9e4d31"),
+    "named-key": ("ALGOLIA_ADMIN_KEY={}\n", chance("algolia", HEX, 32)),
+    "scheme": ("Authorization: SSWS {}\r\n", "00" + chance("okta", WORD, 40)),
+    "short-bearer": ("Authorization: Bearer {}\r\n", "abcdef" + "123456"),
+    "digest": (
+        'Authorization: Digest username="ada", nonce="0a1", response="{}", qop=auth',
+        chance("digest", HEX, 32),
+    ),
+    "cookie-of-any-name": ("Cookie: a=1; remember_token={}; b=2", chance("cookie3", LETTERS, 32)),
+    "xml": ("<server><password>{}</password></server>", "s3cret" + "PW1x"),
+    "nuget": ('<add key="ClearTextPassword" value="{}" />', "s3cret" + "PW1x"),
+    "sts": ("<SecretAccessKey>{}</SecretAccessKey>", chance("sts", B64, 40)),
+    "curl-user-without-space": ("curl -uada:{} https://example.org", STRONG),
+    "openssl": ("openssl rsa -passin pass:{} -in k.pem", "s3cret" + "PW1x"),
+    "keytool": ("keytool -list -storepass {} -keystore k", "s3cret" + "PW1x"),
+    "mongosh": ("mongosh -u ada -p {} db", "s3cret" + "PW1x"),
+    "chpasswd": ('echo "ada:{}" | chpasswd', "s3cret" + "PW1x"),
+    "presigned": ("https://b.s3.amazonaws.com/k?X-Amz-Signature={}&x=1", chance("sig", HEX, 64)),
+    "mailchimp": ("key {} here", chance("chimp", HEX, 32) + "-us12"),
+    "azure-devops": ("pat {} here", chance("azdo", LETTERS, 76) + "AZ" + "DO" + "1aB2"),
+    "kubeconfig": (
+        "    client-key-data: {}\n",
+        base64.b64encode(pem(lines=3).encode()).decode(),
+    ),
+    "jwk": ('{{"kty": "EC", "crv": "P-256", "d": "{}"}}', chance("jwk", WORD, 43)),
+    "wireguard": ("[Peer]\nPresharedKey = {}\n", chance("wg", LETTERS, 43) + "="),
+    "django": (
+        "SECRET_KEY = '{}'",
+        "django-" + "insecure-x9@k3l(2h$1!" + chance("dj", LETTERS, 20),
+    ),
     "env-pass": ("export DB_PASS={} && make", chance("dbp", LETTERS, 20)),
     "quoted-pass": ("{{'user': 'ada', 'pass': '{}'}}", chance("dbq", LETTERS, 20)),
     "docker-config": (
@@ -284,6 +339,19 @@ def test_a_private_key_with_headers_or_without_its_end_is_gone() -> None:
     assert leaves_nothing(body, redact_text(headed))
     assert redact_text(key + "\n\nThen came the rest.").endswith("rest.")
     assert leaves_nothing(key[40:], redact_text(key[:700]))
+
+
+def test_a_private_key_of_short_lines_or_in_another_shape_is_gone() -> None:
+    body = "MIIEow" + "IBAAKC\nAQEA7xyz\nb0c1d2e3"
+    name = "RSA PRIVATE " + "KEY-----"
+    short = f"-----BEGIN {name}\n{body}\n-----END {name}"
+    lines = "\n".join(chance(f"ppk{n}", B64, 64) for n in range(3))
+    putty = "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-" + f"Lines: 3\n{lines}\nPrivate-MAC: 0"
+    ssh2 = "---- BEGIN SSH2 ENCRYPTED PRIVATE " + f"KEY ----\n{lines}\n---- END"
+    for text, secret in ((short, body), (putty, lines), (ssh2, lines)):
+        redacted = redact_text(f"before\n{text}\nafter")
+        assert leaves_nothing(secret, redacted), redacted
+        assert redacted.endswith("after")
 
 
 def test_a_private_key_in_a_list_of_lines_is_gone() -> None:
@@ -397,6 +465,11 @@ ORDINARY = [
     "Basic authentication and basic usage; Basic HTMLParser; Bearer authentication is supported",
     "void SetPrivate(Local<Private> key, Local<Value> value); C<Private> and B<private>",
     "return <Private /> || <Private path='/x' />;",
+    "put it between `<private>` marks, or say '<private>' aloud",
+    'START = "-----BEGIN PRIVATE " + "KEY-----"; authorization = self.headers.get("authorization")',
+    "password=None, password='', DB_PASSWORD=$1, ERROR_INVALID_PASSWORD=InvalidPassword",
+    "authorization = await get_header2(request, 1); r.headers['Authorization'] = make_auth2(user)",
+    "cache_key=9fceb02d0ae598e95dc970b74767f193 primary_key: 550e8400-e29b-41d4-a716-446655440000",
     "01ecfbc99fd359877552cb5298087ad4  common-password\n9fceb02d0ae598e95dc970b74767f193  x",
     "    Credential: _win32typing.PyCredHandle,",
     "mysql -u root -p app < dump.sql; redis-cli -h cache -p 6379 get k; docker login -u ada -p $P",
