@@ -67,11 +67,11 @@ class Kind:
         return self._compiled
 
 
-def token(name: str, prefixes: str, body: str, *, edge: str = "") -> Kind:
+def token(name: str, prefixes: str, body: str, *, edge: str = "", near: str = "") -> Kind:
     """Make a kind whose tokens begin with one of a few literals."""
     starts = "|".join(_escaped(prefix) for prefix in prefixes.split(" "))
     edge = edge or (DASHED_EDGE if WORD in body else EDGE)
-    return Kind(name, prefixes, f"{edge}((?:{starts}){body})")
+    return Kind(name, prefixes, f"{edge}((?:{starts}){body})", near=near)
 
 
 def _escaped(literal: str) -> str:

@@ -219,7 +219,6 @@ SURROUNDED = {
     "openssl": ("openssl rsa -passin pass:{} -in k.pem", "s3cret" + "PW1x"),
     "keytool": ("keytool -list -storepass {} -keystore k", "s3cret" + "PW1x"),
     "mongosh": ("mongosh -u ada -p {} db", "s3cret" + "PW1x"),
-    "chpasswd": ('echo "ada:{}" | chpasswd', "s3cret" + "PW1x"),
     "presigned": ("https://b.s3.amazonaws.com/k?X-Amz-Signature={}&x=1", chance("sig", HEX, 64)),
     "mailchimp": ("key {} here", chance("chimp", HEX, 32) + "-us12"),
     "azure-devops": ("pat {} here", chance("azdo", LETTERS, 76) + "AZ" + "DO" + "1aB2"),
