@@ -26,7 +26,7 @@ _PATHS = {
     "NotebookEdit": ("notebook_path", True),
 }
 _SHELLS = ("Bash", "PowerShell")
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 _MOST_FILES = 50
 _LONGEST_PATH = 1024
 _STRIPPED = "'\"`()[]{},;:<>=|&"
@@ -107,6 +107,8 @@ def _images(response: "Any") -> "list[dict[str, Any]]":
         file = response.get("file")
         if response.get("type") == "image" and isinstance(file, dict):
             found.append((file.get("type"), file.get("base64")))
+        elif response.get("type") == "pdf" and isinstance(file, dict):
+            found.append(("application/pdf", file.get("base64")))
         elif response.get("isImage") is True:
             kind, data = "image/png", response.get("stdout")
             if isinstance(data, str) and data.startswith("data:"):

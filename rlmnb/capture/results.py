@@ -62,7 +62,26 @@ def _read(response: "Mapping[str, Any]") -> "str | None":
         return f"{_text(file.get('filePath'))} is as it was when it was last read"
     if response.get("type") == "image":
         return f"{_text(file.get('type')) or 'image'} of {file.get('originalSize')} bytes"
-    return None
+    if response.get("type") == "pdf":
+        return f"application/pdf of {file.get('originalSize')} bytes"
+    cells = file.get("cells")
+    return _cells(cells) if isinstance(cells, list) else None
+
+
+def _cells(cells: "list[Any]") -> "str | None":
+    """Return the cells of a notebook that an agent read: what each says, and what it printed."""
+    parts = []
+    for cell in cells:
+        if not isinstance(cell, dict) or not isinstance(cell.get("source"), str):
+            return None
+        parts.append(f"{cell.get('cellType')} {cell.get('cell_id')}\n{cell['source']}")
+        outputs = cell.get("outputs")
+        parts += [
+            text.rstrip("\n")
+            for output in (outputs if isinstance(outputs, list) else ())
+            if isinstance(output, dict) and (text := _text(output.get("text")))
+        ]
+    return "\n\n".join(parts)
 
 
 def _bash(response: "Mapping[str, Any]") -> "str | None":

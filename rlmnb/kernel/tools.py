@@ -104,13 +104,22 @@ class Tools:
         limit: int | None = None,
         **_: Any,
     ) -> ToolResult:
-        """Return lines of a file, or a picture."""
+        """Return lines of a file, a picture, or the cells of a notebook."""
         data = _contents(file_path)
         kind = mimetypes.guess_type(file_path)[0] or ""
         if kind.startswith("image/") and kind != "image/svg+xml":
             encoded = base64.b64encode(data).decode("ascii")
             picture = {"base64": encoded, "type": kind, "originalSize": len(data)}
             return ToolResult("Read", {"type": "image", "file": picture})
+        if kind == "application/pdf":
+            encoded = base64.b64encode(data).decode("ascii")
+            pages = {"filePath": file_path, "base64": encoded, "originalSize": len(data)}
+            return ToolResult("Read", {"type": "pdf", "file": pages})
+        if file_path.endswith(".ipynb"):
+            cells = [_as_told(cell) for cell in _notebook(data, file_path)["cells"]]
+            return ToolResult(
+                "Read", {"type": "notebook", "file": {"filePath": file_path, "cells": cells}}
+            )
         lines = data.decode("utf-8", "replace").split("\n")
         first = max(1, offset or 1)
         part = lines[first - 1 : first - 1 + (limit or _MOST_LINES)]
@@ -351,6 +360,28 @@ def _notebook(data: bytes, path: str) -> dict[str, Any]:
         raise ToolError(f"{path} is not a notebook: its cells are not a list of objects")
     found: dict[str, Any] = whole
     return found
+
+
+def _as_told(cell: dict[str, Any]) -> dict[str, Any]:
+    """Return a cell of a notebook the way the agent's own tool tells of it."""
+    told = {
+        "cellType": cell.get("cell_type"),
+        "source": "".join(cell.get("source") or ()),
+        "cell_id": cell.get("id"),
+    }
+    if cell.get("cell_type") == "code":
+        told["outputs"] = [
+            {"output_type": output.get("output_type"), "text": text}
+            for output in cell.get("outputs") or ()
+            if (text := _output_text(output))
+        ]
+    return told
+
+
+def _output_text(output: dict[str, Any]) -> str:
+    data = output.get("data")
+    text = output.get("text") or (data.get("text/plain") if isinstance(data, dict) else None)
+    return "".join(text or ())
 
 
 def _edit_cell(

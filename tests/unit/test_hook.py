@@ -282,6 +282,29 @@ def test_long_texts_are_kept_whole_and_named(feed):
     assert Session.open(SESSION).objects.get(kept.object).decode() == content
 
 
+def test_a_document_and_a_notebook_read_are_shown_as_a_replay_shows_them(
+    feed, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages = {"filePath": "d.pdf", "base64": "JVBERg==", "originalSize": 4}
+    (tmp_path / "d.pdf").write_bytes(b"%PDF")
+    feed(
+        payload("PostToolUse.Read", tool_use_id="one", tool_response={"type": "pdf", "file": pages})
+    )
+    code = {"cell_type": "code", "id": "c1", "source": ["print(1)\n", "2"], "metadata": {}}
+    code["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [code], "nbformat": 4}))
+    told = {"cellType": "code", "source": "print(1)\n2", "cell_id": "c1", "language": "python"}
+    told["outputs"] = [{"output_type": "stream", "text": "1\n"}]
+    whole = {"type": "notebook", "file": {"filePath": "a.ipynb", "cells": [told]}}
+    feed(payload("PostToolUse.Read", tool_use_id="two", tool_response=whole))
+    document, notebook = (cell.outputs[0]["data"] for cell in cells())
+    assert document["application/pdf"] == "JVBERg=="
+    assert document["text/plain"] == [repr(Tools().Read(file_path="d.pdf"))]
+    assert "".join(notebook["text/plain"]) == "code c1\nprint(1)\n2\n\n1"
+    assert repr(Tools().Read(file_path="a.ipynb")) == "".join(notebook["text/plain"])
+
+
 def test_pictures_and_output_that_the_client_kept_elsewhere(feed, tmp_path):
     picture = {"base64": "iVBORw0KGgo=", "type": "image/png", "originalSize": 8}
     feed(payload("PostToolUse.Read", tool_response={"type": "image", "file": picture}))
