@@ -88,6 +88,7 @@ class _Agent:
 
     path: str
     call: str | None
+    kind: str | None
 
 
 def _agents(path: str) -> dict[str, _Agent]:
@@ -96,18 +97,20 @@ def _agents(path: str) -> dict[str, _Agent]:
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
         if name.startswith("agent-") and name.endswith(".jsonl"):
             file = os.path.join(directory, name)
-            call = _asked_by(file.removesuffix(".jsonl") + ".meta.json")
-            found[name.removeprefix("agent-").removesuffix(".jsonl")] = _Agent(file, call)
+            told = _told_of(file.removesuffix(".jsonl") + ".meta.json")
+            agent = _Agent(file, told.get("toolUseId"), told.get("agentType"))
+            found[name.removeprefix("agent-").removesuffix(".jsonl")] = agent
     return found
 
 
-def _asked_by(path: str) -> str | None:
+def _told_of(path: str) -> dict[str, str]:
+    """Return what the client wrote beside the transcript of an agent: who asked, and for what."""
     try:
         told = loads(read_bytes(path))
     except (OSError, ValueError, RecursionError, RlmnbError):
-        return None
-    call = told.get("toolUseId") if isinstance(told, dict) else None
-    return call if isinstance(call, str) else None
+        return {}
+    items = told.items() if isinstance(told, dict) else ()
+    return {key: value for key, value in items if isinstance(value, str)}
 
 
 @dataclass
@@ -130,7 +133,7 @@ class _Part:
             for number, record in enumerate(reader, 1):
                 last = record
                 for payload in history.events(record):
-                    if payload["hook_event_name"] == "UserPromptSubmit":
+                    if payload["hook_event_name"] == "UserPromptSubmit" and not history.waits:
                         # The next import goes on at a turn: no call of an earlier one waits here.
                         bookmarks[path] = reader.bookmark_at(before)
                         self.recording.reached_turn()
@@ -173,8 +176,8 @@ class _Part:
         """Bring the transcript of one agent in, once."""
         told = self.waiting.pop(agent, None)
         if told is not None:
-            parent = {"imported_parent": told.call} if told.call else {}
-            self.take_in(told.path, {"agent_id": agent, **parent})
+            known = {"imported_parent": told.call, "agent_type": told.kind}
+            self.take_in(told.path, {"agent_id": agent, **{k: v for k, v in known.items() if v}})
 
 
 def _record(recording: Recording, payload: dict[str, object]) -> None:

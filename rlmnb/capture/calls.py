@@ -269,6 +269,8 @@ def versions_told(
     text = None
     file = response.get("file")
     if tool == "Read" and isinstance(file, dict):
+        if isinstance(file.get("base64"), str):
+            return _versions_of_bytes(reads, file["base64"], file.get("originalSize")), {}
         whole = file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines")
         text = file.get("content") if whole else None
         return _versions(reads, text), {}
@@ -280,6 +282,18 @@ def versions_told(
             count = -1 if response.get("replaceAll") else 1
             text = response["originalFile"].replace(old, new, count)
     return {}, _versions(writes, text)
+
+
+def _versions_of_bytes(paths: "list[str]", encoded: str, size: "Any") -> "dict[str, Any]":
+    """Describe a picture or document, unless what was answered is a smaller one."""
+    from binascii import Error, a2b_base64
+
+    try:
+        data = a2b_base64(encoded)
+    except (Error, ValueError):
+        return {}
+    whole = {"hash": digest.of_bytes(data), "size_bytes": len(data)}
+    return {path: dict(whole) for path in paths} if len(data) == size else {}
 
 
 def _versions(paths: "list[str]", text: "Any") -> "dict[str, Any]":

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 _KNOWN = ("user", "assistant")
 _AGENTS = ("Agent", "Task")
 _LONGEST_WAIT = 1000
+# A file that has more, or a longer line, the client's Read cuts.
+_MOST_LINES, _LONGEST_LINE = 2000, 2000
 _MOST_KEPT = 4 * 1024 * 1024
 # What was said before a call, as far as it is kept with it.
 LONGEST_REASON = 1000
@@ -36,6 +38,10 @@ class History:
         """Yield what one record tells of."""
         kind = record.get("type")
         message = record.get("message")
+        if kind == "attachment" and (text := _queued(record.get("attachment"))) is not None:
+            # Typed while the agent was at work, and taken up in the same turn.
+            told = {"prompt": text, "prompt_id": record.get("uuid")}
+            yield self._event(record, "UserPromptSubmit", **told)
         if kind not in _KNOWN or not isinstance(message, dict):
             if isinstance(kind, str):
                 self.unknown[kind] = self.unknown.get(kind, 0) + 1
@@ -48,6 +54,11 @@ class History:
             yield from self._prompt(record, content)
         elif isinstance(content, list):
             yield from self._answers(record, content)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a call is under way, whose result comes later."""
+        return bool(self._calls)
 
     def end(self, record: "dict[str, Any]") -> "Iterator[dict[str, Any]]":
         """Yield what is left at the end: the last thing that was said."""
@@ -113,7 +124,9 @@ class History:
 
     def _prompt(self, record: "dict[str, Any]", text: str) -> "Iterator[dict[str, Any]]":
         aside = self._agent or self._is_aside(record)
-        if record.get("isMeta") or record.get("isCompactSummary") or aside:
+        # What the client says for itself is no prompt, unless it begins a turn with it.
+        unasked = record.get("isMeta") and not isinstance(record.get("promptSource"), str)
+        if unasked or record.get("isCompactSummary") or aside:
             if record.get("isCompactSummary"):
                 yield self._event(record, "PostCompact", compact_summary=text)
             return
@@ -156,8 +169,31 @@ class History:
         if answer is content and not _has_more_than_text(content):
             answer = _text(content)
             if tool == "Read":
-                answer = _unnumbered(answer)
+                answer = _file_told(args, answer, _unnumbered(answer))
         yield self._event(record, "PostToolUse", **call, tool_response=answer)
+
+
+def _queued(attachment: "Any") -> "str | None":
+    """Return what a person typed while the agent was at work, None if it is anything else."""
+    if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
+        return None
+    if attachment.get("commandMode", "prompt") != "prompt":
+        return None
+    return _text(attachment.get("prompt")) or None
+
+
+def _file_told(args: "Any", numbered: str, text: str) -> "Any":
+    """Return a file that was read as a hook is told of it, if this is all of it."""
+    path = args.get("file_path") if isinstance(args, dict) else None
+    lines = text.split("\n")
+    in_part = not isinstance(args, dict) or args.get("offset") or args.get("limit")
+    cut = len(lines) >= _MOST_LINES or any(len(line) >= _LONGEST_LINE for line in lines)
+    if not isinstance(path, str) or in_part or cut or text == numbered:
+        return text
+    if numbered.lstrip(" ")[:1] != "1" or numbered.lstrip(" ")[1:2].isdigit():
+        return text
+    file = {"filePath": path, "content": text, "startLine": 1}
+    return {"type": "text", "file": {**file, "numLines": len(lines), "totalLines": len(lines)}}
 
 
 def _unnumbered(text: str) -> str:

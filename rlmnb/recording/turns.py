@@ -4,6 +4,7 @@ import os
 import time
 
 from rlmnb.capture import calls
+from rlmnb.digest import of_text
 from rlmnb.recording.starting import Starting
 
 TYPE_CHECKING = False
@@ -29,8 +30,11 @@ class Turns(Starting):
         if not prompt or prompt.lstrip().startswith(_NOT_TYPED):
             return
         prompt_id = self._event.text("prompt_id")
-        if prompt_id is not None and self._progress.text("prompt_id") == prompt_id:
+        told = of_text(prompt)
+        known = self._progress.text("prompt_id"), self._progress.text("prompt_hash")
+        if prompt_id is not None and known == (prompt_id, told):
             return  # told of already, by another installation of these hooks
+        self._progress.keep("prompt_hash", told)
         goal = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
         goal = goal[:_LONGEST_GOAL]
         self._progress.keep("goal", goal)

@@ -282,6 +282,12 @@ def test_long_texts_are_kept_whole_and_named(feed):
     assert Session.open(SESSION).objects.get(kept.object).decode() == content
 
 
+def test_two_prompts_of_one_turn_are_both_kept_and_one_told_twice_is_not(feed) -> None:
+    for text in ("first", "first", "typed while it worked"):
+        feed(payload("UserPromptSubmit", prompt=text, prompt_id="p1"))
+    assert [cell.source for cell in cells()] == ["> first", "> typed while it worked"]
+
+
 def test_a_document_and_a_notebook_read_are_shown_as_a_replay_shows_them(
     feed, tmp_path, monkeypatch
 ) -> None:

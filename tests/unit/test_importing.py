@@ -289,3 +289,73 @@ def test_all_that_nobody_knows_yet_is_kept_however_much_it_is(transcript):
     numbers = [record["n"] for record in map(json.loads, lines) if record["type"] == "progress"]
     assert sorted(numbers) == list(range(100))
     assert sum(kinds.get("progress", 0) for kinds in kept.values()) == 100
+
+
+def test_what_is_typed_while_the_agent_works_is_a_prompt_of_the_same_turn(transcript):
+    typed = {"type": "queued_command", "prompt": "and the other", "commandMode": "prompt"}
+    noted = {"type": "queued_command", "prompt": "<x>", "commandMode": "task-notification"}
+    write(
+        transcript,
+        [
+            assistant(call("q1", "Glob", pattern="*")),
+            {"type": "attachment", "uuid": "u8", "attachment": typed},
+            {"type": "attachment", "uuid": "u9", "attachment": noted},
+            user(result("q1", "a.py")),
+        ],
+    )
+    import_transcript(str(transcript))
+    assert [cell.source for cell in Session.open(NAME).cells][-2:] == [
+        "> and the other",
+        "tools.Glob(pattern='*')",
+    ]
+    assert import_transcript(str(transcript)).status == "unchanged"
+
+
+def test_a_turn_that_the_client_began_by_itself_is_a_turn(transcript):
+    write(
+        transcript,
+        [
+            assistant({"type": "text", "text": "I wait."}, name="m8"),
+            user("look again", uuid="u8", isMeta=True, promptSource="system"),
+            assistant({"type": "text", "text": "Still the same."}, name="m9"),
+            user("a remark of the client's", uuid="u9", isMeta=True),
+        ],
+    )
+    import_transcript(str(transcript))
+    sources = [cell.source for cell in Session.open(NAME).cells]
+    assert sources[-3:] == ["I wait.", "> look again", "Still the same."]
+
+
+def test_files_that_a_sub_agent_read_whole_are_known_and_so_is_its_kind(transcript):
+    inner = transcript.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    args = {"file_path": "/p/b"}
+    write(
+        inner,
+        [
+            user("go"),
+            assistant(call("s1", "Read", **args), call("s2", "Read", **args, offset=1), name="s"),
+            user(result("s1", "1\ty\n2\t")),
+            user(result("s2", "1\ty\n2\t")),
+        ],
+    )
+    told = {"toolUseId": "t1", "agentType": "looker"}
+    inner.with_suffix(".meta.json").write_text(json.dumps(told))
+    import_transcript(str(transcript))
+    whole, part = (cell for cell in Session.open(NAME).cells if "/p/b" in cell.source)
+    assert list(whole.record.files_read) == ["/p/b"]
+    assert whole.record.files_read["/p/b"].size_bytes == 2
+    assert text_of(whole.outputs).startswith("y\n")
+    assert not part.record.files_read
+    assert whole.record.model_dump()["metadata"]["agent_type"] == "looker"
+
+
+def test_a_picture_that_was_read_whole_is_known_by_its_bytes(transcript):
+    for name, size in (("p1", 4), ("p2", 5)):
+        file = {"base64": "iVBORw==", "type": "image/png", "originalSize": size}
+        answer = {"type": "image", "file": file}
+        write(transcript, [assistant(call(name, "Read", file_path=f"/p/{name}.png"))])
+        write(transcript, [user(result(name, ""), toolUseResult=answer)])
+    import_transcript(str(transcript))
+    whole, smaller = list(Session.open(NAME).cells)[-2:]
+    assert whole.record.files_read["/p/p1.png"].size_bytes == 4
+    assert not smaller.record.files_read
