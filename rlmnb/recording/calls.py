@@ -123,7 +123,9 @@ class Calls(Writing):
         told = self._also_told()
         if parent := self._parent():
             cell["parent_id"] = parent
-            agent = {key: self._event.text(key) for key in ("agent_id", "agent_type")}
+        # Whose call it was is worth knowing, even if nobody told who asked for the agent.
+        agent = {key: self._event.text(key) for key in ("agent_id", "agent_type")}
+        if agent["agent_id"]:
             told = {"depth": 1, **{key: name for key, name in agent.items() if name}, **told}
         if told:
             cell["metadata"] = told

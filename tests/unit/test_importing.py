@@ -346,7 +346,7 @@ def test_files_that_a_sub_agent_read_whole_are_known_and_so_is_its_kind(transcri
     assert whole.record.files_read["/p/b"].size_bytes == 2
     assert text_of(whole.outputs).startswith("y\n")
     assert not part.record.files_read
-    assert whole.record.model_dump()["metadata"]["agent_type"] == "looker"
+    assert whole.record.metadata.model_dump()["agent_type"] == "looker"
 
 
 def test_a_picture_that_was_read_whole_is_known_by_its_bytes(transcript):
