@@ -134,6 +134,7 @@ def _event(data: bytes, agent: str) -> "Event":
 
 
 def _take_in(event: "Event", root: str, deadline: float) -> "dict[str, Any] | None":
+    from rlmnb.capture.events import heard
     from rlmnb.capture.privacy import recording_off
     from rlmnb.capture.redaction import clean
     from rlmnb.ids import check_session_id
@@ -148,7 +149,7 @@ def _take_in(event: "Event", root: str, deadline: float) -> "dict[str, Any] | No
 
     recording = Recording(place, event, deadline=deadline)
     recording.take_in()
-    return recording.answer
+    return heard(event.agent, recording.answer)
 
 
 def _say(told: "dict[str, Any] | None", say: "Callable[[bytes], object]") -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Agent:
     """How one agent names things."""
 
-    __slots__ = ("answer", "args", "events", "fields", "name", "tools")
+    __slots__ = ("answer", "args", "events", "fields", "hears", "name", "tools")
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Agent:
         tools: "Names | None" = None,
         args: "Mapping[str, Names] | None" = None,
         answer: str = "",
+        hears: "tuple[str, ...] | None" = None,
     ) -> None:
         self.name = name
         self.events = events or {}
@@ -36,6 +37,8 @@ class Agent:
         self.args = args or {}
         # Where the text of an answer stands, beside what its agent makes of it; and `error`.
         self.answer = answer
+        # What a hook may tell it of an event; more than that it takes for a mistake.
+        self.hears = hears
 
 
 AGENTS = {
@@ -48,6 +51,7 @@ AGENTS = {
             "rollout_path": "transcript_path",
         },
         tools={"shell": "Bash", "local_shell": "Bash", "apply_patch": "ApplyPatch"},
+        hears=("additionalContext",),
     ),
     "gemini": Agent(
         "gemini",
@@ -58,7 +62,7 @@ AGENTS = {
             "AfterAgent": "Stop",
             "PreCompress": "PreCompact",
         },
-        fields={"prompt_response": "last_assistant_message"},
+        fields={"prompt_response": "last_assistant_message", "timestamp": "imported_at"},
         tools={
             "read_file": "Read",
             "write_file": "Write",
@@ -78,6 +82,7 @@ AGENTS = {
             "Grep": {"dir_path": "path", "include": "glob"},
         },
         answer="llmContent",
+        hears=("additionalContext",),
     ),
 }
 
@@ -156,9 +161,39 @@ def read_event(payload: "Any", agent: str = "claude") -> "Event | None":
             name = "PostToolUseFailure"
             said = error.get("message") if isinstance(error, dict) else error
             plain["error"] = said if isinstance(said, str) else str(error)
-        elif isinstance(answer.get(table.answer), str):
-            plain["tool_response"] = answer[table.answer]
+        elif (said := _parts(answer.get(table.answer))) is not None:
+            plain["tool_response"] = said
     return Event(name, plain, table.name)
+
+
+def heard(agent: str, told: "dict[str, Any] | None") -> "dict[str, Any] | None":
+    """Return what a hook wants to say without what its agent has no place for."""
+    hears = AGENTS.get(agent, AGENTS["claude"]).hears
+    of_event = told.get("hookSpecificOutput") if told else None
+    if told is None or hears is None or not isinstance(of_event, dict):
+        return told
+    left = {key: value for key, value in of_event.items() if key in hears}
+    rest = {key: value for key, value in told.items() if key != "hookSpecificOutput"}
+    if left:
+        rest["hookSpecificOutput"] = {"hookEventName": of_event.get("hookEventName"), **left}
+    return rest or None
+
+
+def _parts(said: "Any") -> "Any":
+    """Return an answer that is text, or parts of text and pictures, as blocks; else None."""
+    if isinstance(said, str):
+        return said
+    blocks = []
+    for part in said if isinstance(said, list) else [said]:
+        inline = part.get("inlineData") if isinstance(part, dict) else None
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(inline, dict):
+            blocks.append({"type": "image", **inline})
+        elif isinstance(text, str):
+            blocks.append({"type": "text", "text": text})
+        else:
+            return None
+    return blocks or None
 
 
 def _arguments(tool: str, given: "Any", table: Agent) -> "dict[str, Any]":

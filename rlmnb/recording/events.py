@@ -26,7 +26,7 @@ _QUIET = frozenset(
     {
         "Notification", "PermissionRequest", "MessageDisplay", "InstructionsLoaded", "Setup",
         "TaskCreated", "TaskCompleted", "UserPromptExpansion", "ConfigChange",
-        "TeammateIdle",
+        "TeammateIdle", "BeforeModel", "AfterModel", "BeforeToolSelection",
     }
 )  # fmt: skip
 

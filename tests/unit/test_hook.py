@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from rlmnb import Session, hook
-from rlmnb.capture.events import read_event
+from rlmnb.capture.events import heard, read_event
 from rlmnb.files import Lock, polls
 from rlmnb.installing import EVENTS, hook_entry, plugin_hooks
 from rlmnb.kernel.tools import Tools
@@ -874,3 +874,30 @@ def test_other_agents_answers_and_patches_are_read(feed):
     assert (broke.status, broke.record.output.error) == ("failed", "it broke")
     assert said.source == "tools.Bash(command='echo hi')"
     assert list(patched.record.files_written) == [f"{cwd}/new.py"]
+
+
+def test_answers_of_parts_are_shown_and_the_agents_own_time_is_kept(feed):
+    told = {"session_id": SESSION, "cwd": "/p", "hook_event_name": "AfterTool"}
+    told |= {"tool_name": "read_file", "tool_input": {"file_path": "/p/a.png"}}
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
+    parts = {"llmContent": [{"text": "a picture"}, picture], "returnDisplay": ""}
+    at = "2026-01-02T03:04:05.678Z"
+    feed({**told, "tool_response": parts, "timestamp": at}, "--agent", "gemini")
+    chunk = {**told, "hook_event_name": "AfterModel", "llm_response": {"candidates": []}}
+    feed(chunk, "--agent", "gemini")  # one for every few words of the model
+    (shown,) = cells()
+    assert shown.outputs[0]["data"] == {"image/png": "AA==", "text/plain": ["a picture"]}
+    assert shown.entry["created_at"] == at
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini"])
+def test_an_agent_hears_only_what_its_contract_has_a_place_for(agent):
+    told = {"hookEventName": "SessionStart", "sessionTitle": "x", "watchPaths": ["/p/a"]}
+    assert heard(agent, {"hookSpecificOutput": told}) is None
+    assert heard(agent, {"hookSpecificOutput": told, "systemMessage": "m"}) == {
+        "systemMessage": "m"
+    }
+    context = {"hookEventName": "SessionStart", "additionalContext": "c"}
+    both = {"hookSpecificOutput": {**told, **context}}
+    assert heard(agent, both) == {"hookSpecificOutput": context}
+    assert heard("claude", both) == both
