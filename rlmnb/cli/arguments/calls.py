@@ -35,7 +35,7 @@ def span(value: str) -> float:
     try:
         return seconds(value)
     except ModelError as error:
-        raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
+        raise argparse.ArgumentTypeError(f"{error.message}; {error.hint}") from None
 
 
 def add_calls(commands: Commands) -> None:
