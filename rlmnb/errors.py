@@ -136,6 +136,10 @@ class ModelBusyError(ModelError):
         self.retry_after = retry_after
 
 
+class ModelSilentError(ModelBusyError):
+    """A model gave no answer in the time that it had."""
+
+
 class CallNotKeptError(ModelError):
     """An answer was wanted that is not kept, where no call may be made."""
 

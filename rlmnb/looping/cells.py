@@ -10,6 +10,7 @@ from rlmnb.errors import KernelError, RlmnbError
 from rlmnb.graph.index import upstream
 from rlmnb.ids import CellId
 from rlmnb.looping.spending import Purse
+from rlmnb.models import patience
 from rlmnb.models.asking import ask
 from rlmnb.models.calling import request_for
 from rlmnb.models.decisions import PROMPT_LIMIT, Action, Decision
@@ -138,7 +139,8 @@ class Cells:
         desk = self.purse.desk()
         decisions = self.purse.take_decisions()
         try:
-            answer = ask(request_for(prompt, self.model, None, (), {}), desk)
+            with patience.at_most(self.timeout):
+                answer = ask(request_for(prompt, self.model, None, (), {}), desk)
         except RlmnbError as error:
             said = f"{type(error).__name__}: {error}"
             calls = [*decisions, *desk.done()]

@@ -107,7 +107,7 @@ def _run(
 ) -> Finished:
     began = time.perf_counter()
     _prepare(session, question, settings, judged)
-    purse = Purse(session, model, settings.calls, settings.force, settings.tries)
+    purse = Purse(session, model, settings.calls, settings.force, settings.tries, settings.timeout)
     before = purse.spent()
     cells = Cells(
         session,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlmnb.format.session import SpentByCells
-from rlmnb.models import budget, choosing
+from rlmnb.models import budget, choosing, patience
 from rlmnb.models.asking import Desk, Rules
 from rlmnb.models.budget import Spent, Tally
 from rlmnb.models.deciding import Ask
@@ -27,6 +27,8 @@ class Purse:
     mode: Mode = "once"
     force: bool = False
     tries: int | None = None
+    # For how many seconds an answer is waited for, at most.
+    timeout: float | None = None
     # The calls by which the next step was decided.
     decisions: list[Call] = field(default_factory=list)
 
@@ -50,7 +52,9 @@ class Purse:
         def asked(system: str, prompt: str, form: Form) -> Any:
             desk = self.desk()
             try:
-                return asking_as(desk, self.model, 0, contextlib.nullcontext)(system, prompt, form)
+                with patience.at_most(self.timeout):
+                    asking = asking_as(desk, self.model, 0, contextlib.nullcontext)
+                    return asking(system, prompt, form)
             finally:
                 self.decisions += desk.done()
                 self.count(desk.done())

@@ -14,6 +14,7 @@ from rlmnb.errors import (
     CallNotKeptError,
     ModelBusyError,
     ModelError,
+    ModelSilentError,
     ObjectError,
     RlmnbError,
 )
@@ -27,6 +28,8 @@ from rlmnb.models.request import Answer, Request, Try
 
 _TRIES = 5
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+# Who hangs twice is not busy: each time costs minutes.
+_HANGS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +237,13 @@ def _complete(request: Request, desk: Desk, attempts: list[Try]) -> Answer:
     """Ask until there is an answer, as often as it makes sense, waiting longer each time."""
     provider = desk.provider_for(request.model)
     began = time.perf_counter()
+    hangs = 0
     while True:
         try:
             answer = provider.complete(request)
         except ModelBusyError as error:
-            last = len(attempts) + 1 >= desk.rules.tries
+            hangs += isinstance(error, ModelSilentError)
+            last = len(attempts) + 1 >= desk.rules.tries or hangs >= _HANGS
             pause = 0.0 if last else _pause(len(attempts), error.retry_after)
             attempts.append(Try(desk.now(), error.message[:500], round(pause * 1000)))
             if last:

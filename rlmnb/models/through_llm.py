@@ -13,13 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
-from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError
+from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError, ModelSilentError
+from rlmnb.models import patience
 from rlmnb.models.request import Answer, Request, Usage
 
 # What is worth asking again: too many requests, servers that are not themselves, half an answer.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PASSING_NAMES = (
-    "Timeout",
     "Connection",
     "ConnectError",
     "ReadError",
@@ -27,6 +27,8 @@ _PASSING_NAMES = (
     "Network",
     "JSONDecodeError",
 )
+# Whoever is there takes a connection at once.
+_CONNECTING = 10.0
 _LOADING = threading.Lock()
 
 
@@ -91,7 +93,7 @@ def _model(name: str) -> Any:
 
 
 def _leave_retries_to_us(model: Any) -> None:
-    """Let each attempt be one request: it is we who wait, count and keep the attempts."""
+    """Let each attempt be one request, of bounded length: it is we who count and keep them."""
     client_of = getattr(model, "get_client", None)
     if client_of is None or "get_client" in vars(model):
         return
@@ -100,11 +102,18 @@ def _leave_retries_to_us(model: Any) -> None:
         client = client_of(*args, **options)
         if not hasattr(client, "with_options"):
             return client
-        client = client.with_options(max_retries=0)
+        client = client.with_options(max_retries=0, timeout=_bounded())
         _take_less(client)
         return client
 
     model.get_client = get_client
+
+
+def _bounded() -> Any:
+    from openai import Timeout
+
+    wait = patience.longest_wait()
+    return Timeout(wait, connect=min(wait, _CONNECTING))
 
 
 def _take_less(client: Any) -> None:
@@ -201,6 +210,11 @@ def _translated(error: Exception, name: str) -> ModelError:
     status = getattr(error, "status_code", None)
     kind = type(error).__name__
     said = redact_text(f"{kind}: {error}")[:500]
+    if status is None and "Timeout" in kind:
+        return ModelSilentError(
+            f"{name} gave no answer within {patience.longest_wait():g} s ({kind})",
+            hint=f"wait longer with: export {patience.VARIABLE}=10m (and --timeout of rlmnb run)",
+        )
     if status in _PASSING or (status is None and any(each in kind for each in _PASSING_NAMES)):
         return ModelBusyError(f"{name}: {said}", retry_after=_retry_after(error))
     hint = None

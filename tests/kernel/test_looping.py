@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rlmnb import Session
 from rlmnb.models.decisions import PROMPT_LIMIT
 from rlmnb.replay import warm
 from rlmnb.testing.chat_api import (
+    Answer,
     ChatApi,
     ChatRequest,
     Dropped,
@@ -220,6 +222,16 @@ def test_a_server_that_stops_answering_leaves_what_is_known_so_far(serve, ask, r
     assert last.cell_type == "markdown"
     assert "Known so far" in last.source
     assert run("replay", "s", "--verify", "--calls", "none").returncode == 0
+
+
+def test_a_server_that_hangs_ends_the_work_in_the_time_that_is_set(serve, ask, monkeypatch) -> None:
+    monkeypatch.setenv("RLMNB_CALL_TIMEOUT", "0.2")
+    never = threading.Event()
+    api = serve(lambda _: Answer("too late", until=never))
+    report = ask("What is the sum?", "--context", numbers(20, 22), code=1)
+    assert (report["ending"], report["answer"]) == ("model", None)
+    assert "no answer within 0.2 s" in report["problem"]
+    assert len(api.asked) == 2
 
 
 def test_malformed_decisions_are_asked_for_again_with_what_was_wrong(serve, ask) -> None:

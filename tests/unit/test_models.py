@@ -26,12 +26,23 @@ from rlmnb.errors import (
     CallNotKeptError,
     ModelBusyError,
     ModelError,
+    ModelSilentError,
     NoModelError,
 )
 from rlmnb.format import keptcalls
 from rlmnb.format.calls import Call
 from rlmnb.graph.modelcalls import type_of_call
-from rlmnb.models import budget, choosing, current, keeping, modes, prices, recursing, tags
+from rlmnb.models import (
+    budget,
+    choosing,
+    current,
+    keeping,
+    modes,
+    patience,
+    prices,
+    recursing,
+    tags,
+)
 from rlmnb.models.asking import Desk, Rules, ask
 from rlmnb.models.budget import Limits, Spent, Tally
 from rlmnb.models.keeping import Kept
@@ -346,6 +357,13 @@ def test_a_model_that_never_answers_is_an_error_with_its_attempts_kept():
     assert Tally().as_dict() == _tally(desk).as_dict()
 
 
+def test_a_model_that_hangs_twice_is_not_waited_for_a_third_time():
+    parrot = Parrot(ModelBusyError("busy"), *[ModelSilentError("silent") for _ in range(9)])
+    with pytest.raises(ModelError, match="in 3 attempts: silent"):
+        ask(request(), desk_of(parrot))
+    assert len(parrot.asked) == 3
+
+
 def test_an_error_that_will_stay_is_not_tried_again():
     parrot = Parrot(ModelError("no such key"))
     with pytest.raises(ModelError, match="no such key"):
@@ -530,6 +548,35 @@ def test_a_failing_server_is_asked_again_and_each_attempt_is_one_request(
     assert models.llm_query("q") == "at last"
     assert len(api.asked) == 5
     assert len(desk_now().done()[0]["attempts"]) == 4
+
+
+@pytest.mark.parametrize("by", ["variable", "caller"])
+def test_a_server_that_never_answers_is_given_up_in_the_time_that_is_set(
+    server: Callable[..., ChatApi], monkeypatch: pytest.MonkeyPatch, by: str
+):
+    never = threading.Event()
+    api = server(lambda _: Scripted("too late", until=never))
+    if by == "variable":
+        monkeypatch.setenv(patience.VARIABLE, "0.2s")
+    with (
+        patience.at_most(0.2 if by == "caller" else None),
+        pytest.raises(ModelError, match=r"in 2 attempts: .* no answer within 0.2 s") as caught,
+    ):
+        models.llm_query("q")
+    assert patience.VARIABLE in (caught.value.hint or "")
+    assert len(api.asked) == 2
+    assert len(desk_now().done()[0]["attempts"]) == 2
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1"])
+def test_a_time_to_wait_that_is_none_is_refused_before_anything_is_asked(
+    server: Callable[..., ChatApi], monkeypatch: pytest.MonkeyPatch, text: str
+):
+    api = server()
+    monkeypatch.setenv(patience.VARIABLE, text)
+    with pytest.raises(ModelError):
+        models.llm_query("q")
+    assert api.asked == []
 
 
 def test_a_request_that_is_refused_for_good_is_made_once(server: Callable[..., ChatApi]):
