@@ -139,7 +139,8 @@ def sum_of(spent: Mapping[str, Spent]) -> Spent:
 def estimated_tokens(characters: int, longest_answer: Any) -> tuple[int, int]:
     """Say roughly how many tokens a call will take: its text, and the answer if it is bounded."""
     bound = longest_answer if isinstance(longest_answer, int) and longest_answer > 0 else 0
-    return characters // _CHARACTERS, bound
+    # Rounded up: no question is free, however short.
+    return -(-characters // _CHARACTERS), bound
 
 
 def refusal(

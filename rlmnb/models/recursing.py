@@ -63,7 +63,7 @@ def rlm_query(
         desk = here.desk()
     limit = min(desk.rules.limits.depth, current.deepest.get())
     if depth is not None:
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        if type(depth) is not int or not 1 <= depth <= budget.DEEPEST:
             raise ValueError(f"depth is a number from 1 to {budget.DEEPEST}, found {depth!r}")
         limit = min(limit, depth)
     level = current.depth.get() + 1

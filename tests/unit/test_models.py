@@ -408,6 +408,14 @@ def test_where_money_is_limited_an_unknown_price_is_not_zero():
     assert Spent(calls=2, unpriced=1, usd=0.5).as_dict()["usd"] == 0.5
 
 
+@pytest.mark.parametrize("nothing", [Limits(tokens=0), Limits(usd=0.0), Limits(calls=0)])
+def test_a_budget_of_nothing_allows_not_even_the_shortest_question(nothing: Limits):
+    parrot = Parrot()
+    with pytest.raises(BudgetError):
+        ask(Request(PRICED, (Message("user", "?"),)), desk_of(parrot, rules=Rules(limits=nothing)))
+    assert parrot.asked == []
+
+
 def test_an_answer_that_is_bounded_is_priced_as_one_before_it_is_asked_for():
     bounded = Request(PRICED, (Message("user", "q"),), parameters={"max_tokens": 1_000_000})
     price = prices.cost(PRICED, 0, 1_000_000)
@@ -867,8 +875,9 @@ def test_recursion_ends_at_its_depth_and_a_refusal_is_kept(server: Callable[...,
         assert len(api.asked) == 1
     finally:
         recursing.plug(None)
-    with pytest.raises(ValueError, match="depth is a number"):
-        models.rlm_query("q", depth=0)
+    for depth in (0, 4, True, "1"):
+        with pytest.raises(ValueError, match="depth is a number from 1 to 3"):
+            models.rlm_query("q", depth=depth)
 
 
 # which model
