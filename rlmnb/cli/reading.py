@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlmnb.cli import text
+from rlmnb.cli import asked, text
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
 from rlmnb.session import Session
@@ -322,6 +322,8 @@ def show_cell(args: Namespace) -> int:
         text.labelled("read", path, 9)
     for path in cell.entry.get("files_written", ()):
         text.labelled("wrote", path, 9)
+    for label, told in asked.lines(record) if record else ():
+        text.labelled(label, told, 9)
     return 0
 
 

@@ -48,6 +48,20 @@ def test_calls_are_listed_with_what_they_took(
     assert run("calls", "demo", "extra").returncode == 2
 
 
+def test_a_cell_tells_what_it_asked_and_what_it_found(demo: Session, run: Run):
+    lines = run("cell", "demo", "1").stdout.splitlines()
+    assert "model    gpt-4o-mini-2024-07-18: 1 call, 15 tokens, $0.0042" in lines
+    assert not any("model " in line for line in run("cell", "demo", "2").stdout.splitlines())
+    assert "model    1 call without an answer: busy" in run("cell", "demo", "3").stdout
+    unpriced = call(OTHER, cost_usd=None, attempts=[{"at": "2026-01-01T00:00:00Z", "error": "x"}])
+    verdict = {"of": demo.cells[0].cell_id, "holds": False, "confidence": None, "by": "code"}
+    made = {"source": "verify(1, 'so?')", "type": "verification", "verification": verdict}
+    rlmnb.append("demo", {**made, "calls": [call(), unpriced]})
+    shown = run("cell", "demo", "4").stdout
+    assert "2 calls, 30 tokens, price unknown, 1 failed attempt" in shown
+    assert f"verdict  {verdict['of']} does not hold, confidence unknown, by code" in shown
+
+
 def test_pruning_says_what_it_would_do_first(demo: Session, run: Run, run_json: Callable[..., Any]):
     cell = demo.cells[0].cell_id
     assert run_json("calls", "prune", "demo")["cells"] == {cell: [1]}
