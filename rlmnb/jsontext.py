@@ -25,6 +25,8 @@ _SPACE = " \t\n\r"
 _DEEPEST = 5000
 # Past this a JavaScript number is rounded, and JupyterLab would change what we wrote.
 MAX_SAFE_INTEGER = 2**53 - 1
+# Up to here JavaScript writes a number with all its digits.
+_ALL_DIGITS = 1e21
 
 
 class _Defaults:
@@ -166,10 +168,11 @@ def to_bytes(text: str) -> bytes:
 
 
 def portable(value: "Any") -> "Any":
-    """Return `value` as JupyterLab would give it back: no whole floats, NaN or huge integers.
+    """Return `value` as JupyterLab would give it back: no whole floats, NaN or huge numbers.
 
-    Text with lone surrogates is escaped, because nbformat cannot save it and Lab's next save of
-    the notebook would fail.
+    A huge one becomes text: Lab would write a float of that size as an integer, and a live document
+    as one of hundreds of digits, with which it does not open again. Text with lone surrogates is
+    escaped, because nbformat cannot save it and Lab's next save of the notebook would fail.
     """
     if isinstance(value, str):
         return clean_text(value)
@@ -184,8 +187,9 @@ def portable(value: "Any") -> "Any":
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             return repr(value)
-        whole = value.is_integer() and abs(value) <= MAX_SAFE_INTEGER
-        return int(value) if whole else value
+        if abs(value) > MAX_SAFE_INTEGER:
+            return str(int(value)) if abs(value) < _ALL_DIGITS else repr(value)
+        return int(value) if value.is_integer() else value
     raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 

@@ -40,7 +40,9 @@ def test_a_session_opens_with_its_cells_and_how_each_stands(page: Page, lab: Lab
 def test_opening_and_saving_leaves_every_byte(page: Page, lab: Lab) -> None:
     session = make_words()
     append(session, "hello")
-    rlmnb("status", session)
+    numbers = "[2.0, 0.5, 1e-7, 1e17, 1e300, 10**20]"
+    append_cell(session, {"source": f"from IPython.display import JSON\nJSON({numbers})"})
+    rlmnb("replay", session, "6", "--force")
     before = notebook_of(session).read_bytes()
     opened = Open(page, lab, path_of(session))
     opened.expect_state(1, "fresh")

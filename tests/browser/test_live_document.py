@@ -295,7 +295,9 @@ def test_closing_the_document_gives_the_lease_back(server):
 def test_opening_and_closing_leaves_the_file_byte_for_byte_as_it_was(server, run):
     append_many("demo", 2, output="text\n")
     rlmnb.append("demo", {"source": "print(1 / 3, 2.0)\n10**20"})
-    run("replay", "demo", "3", "--force")
+    numbers = "[2.0, 0.5, 1e-7, 1e17, 1e300, 10**20]"
+    rlmnb.append("demo", {"source": f"from IPython.display import JSON\nJSON({numbers})"})
+    run("replay", "demo", "3,4", "--force")
     before = notebook_of("demo").read_bytes()
 
     async def story() -> None:

@@ -135,11 +135,11 @@ def test_lone_surrogates_become_escapes_that_lab_can_save():
 
 
 def test_numbers_are_written_so_that_lab_gives_them_back_unchanged():
-    rlmnb.append(
-        "demo", {"source": "x", "result": {"whole": 1.0, "huge": 2**70, "nan": float("nan")}}
-    )
+    given = {"whole": 1.0, "huge": 2**70, "nan": float("nan"), "far": 1e17, "farther": -1e300}
+    rlmnb.append("demo", {"source": "x", "result": given})
     result = read("demo")["cells"][0]["metadata"]["rlmnb"]["output"]["result"]
-    assert result == {"whole": 1, "huge": str(2**70), "nan": "nan"}
+    words = {"huge": str(2**70), "nan": "nan", "far": str(10**17), "farther": "-1e+300"}
+    assert result == {"whole": 1, **words}
     assert ": 1.0" not in notebook_of("demo").read_text()
 
 
