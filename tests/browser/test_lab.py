@@ -169,6 +169,29 @@ def test_a_click_or_a_key_in_the_graph_goes_to_the_cell(page: Page, lab: Lab) ->
     page.wait_for_function(f"{active[6:]} === 3")
 
 
+def test_in_a_long_notebook_a_cell_that_is_not_on_the_page_yet_is_gone_to(
+    page: Page, lab: Lab
+) -> None:
+    session = make_words()
+    for number in range(150):
+        append_cell(session, {"source": f"print('filler', {number})"})
+    opened = Open(page, lab, path_of(session))
+    opened.expect_state(1, "fresh")
+    page.evaluate("() => jupyterapp.commands.execute('rlmnb:graph')")
+    last, second_last = page.locator(".rlmnb-node").nth(-1), page.locator(".rlmnb-node").nth(-2)
+    # Whoever changes their mind while the first is waited for gets the second.
+    last.click()
+    second_last.click()
+    wanted = second_last.get_attribute("data-cell")
+    active = "jupyterapp.shell.widgets('main').next().value.content.activeCell"
+    page.wait_for_function(f"wanted => {active}.model.id === wanted", arg=wanted)
+    page.wait_for_function(f"() => {active}.node.getBoundingClientRect().height > 0")
+    page.wait_for_function(
+        f"() => {active}.node.getBoundingClientRect().top < innerHeight"
+        f" && {active}.node.getBoundingClientRect().bottom > 0"
+    )
+
+
 def test_the_commands_are_in_the_palette_and_the_marks_take_the_keyboard(
     page: Page, lab: Lab
 ) -> None:

@@ -6,6 +6,11 @@ import { isOurs, Sync } from './sync.js';
 const AGAIN = 1000;
 const LOOK = 10000;
 const NOTICE = 8000;
+// A long notebook is put on the page bit by bit; how long a cell is waited for, and how often.
+const ARRIVAL = 60000;
+const STEP = 100;
+
+const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 
 export class Watched {
   constructor(panel, { api, contents, equal, changed }) {
@@ -25,6 +30,7 @@ export class Watched {
       saved: () => this.look()
     });
     this._notice = null;
+    this._going = null;
     this._refresh = () => this._badges.refresh();
     this._wake = () => this.wake();
     panel.content.model.cells.changed.connect(this._refresh);
@@ -136,12 +142,29 @@ export class Watched {
     if (at < 0) {
       return;
     }
+    const cell = notebook.widgets[at];
     notebook.mode = 'command';
     notebook.deselectAll();
     notebook.activeCellIndex = at;
-    await notebook.scrollToItem(at, 'smart');
-    notebook.widgets[at].node.classList.add('rlmnb-found');
-    setTimeout(() => notebook.widgets[at]?.node.classList.remove('rlmnb-found'), 1200);
+    this._going = id;
+    await this._scrollTo(cell);
+    cell.node.classList.add('rlmnb-found');
+    setTimeout(() => cell.node.classList.remove('rlmnb-found'), 1200);
+  }
+
+  /** Bring a cell into view, once it is there, unless another is wanted by then. */
+  async _scrollTo(cell) {
+    const notebook = this.panel.content;
+    const id = cell.model.id;
+    const end = Date.now() + ARRIVAL;
+    while (this._going === id && !notebook.isDisposed && !cell.isDisposed && Date.now() < end) {
+      // What is wanted meanwhile calls this off; it is no failure.
+      await notebook.scrollToItem(notebook.widgets.indexOf(cell), 'smart').catch(() => {});
+      if (cell.node.isConnected) {
+        return;
+      }
+      await pause(STEP);
+    }
   }
 
   /** Write the buffer to disk if it has anything to say. */
@@ -168,7 +191,7 @@ export class Watched {
           return;
         }
       }
-      await new Promise(done => setTimeout(done, AGAIN));
+      await pause(AGAIN);
     }
   }
 
