@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
+from pathlib import Path
 
 # Below what the system hands out to connections of its own, which a browser makes by the hundred:
 # a free port from there can be somebody's before the server is up.
@@ -20,3 +22,9 @@ def unused_port() -> int:
             except OSError:
                 continue
         return port
+
+
+def lost_its_port(log: Path) -> bool:
+    """Tell whether a Jupyter server gave up because somebody else was quicker to bind its port."""
+    said = log.read_text(encoding="utf-8")
+    return re.search(r"port \d+ is (already in use|not available)", said) is not None

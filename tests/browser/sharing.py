@@ -17,7 +17,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from tests.lab.serving import TOKEN, Server
 
 EXTENSIONS = ("jupyter_server_fileid", "jupyter_server_ydoc")
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class _Channel:

@@ -68,7 +68,7 @@ def test_notebook_seven_shows_the_same(page: Page, lab: Lab) -> None:
     opened = Open(page, lab, path_of(session), door="notebooks")
     opened.expect_state(4, "fresh")
     append(session, "seen-in-notebook-seven")
-    expect(page.get_by_text("seen-in-notebook-seven").first).to_be_attached(timeout=15_000)
+    expect(page.get_by_text("seen-in-notebook-seven").first).to_be_attached()
     opened.edit(1, "text = 'a bee and a bumblebee'")
     page.keyboard.press("Control+s")
     opened.expect_state(4, "stale")
@@ -111,7 +111,7 @@ def _installed(tmp_path: Path) -> Path:
 def _opened(session: str) -> dict[str, object]:
     done = subprocess.run(
         [sys.executable, "-m", "rlmnb", "open", session, "--no-browser", "--json"],
-        capture_output=True, text=True, timeout=100,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
