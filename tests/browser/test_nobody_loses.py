@@ -91,3 +91,37 @@ def test_overwriting_after_a_conflict_keeps_both_sides(page: Page, lab: Lab) -> 
     kept = sources_of(session)
     assert "mine = 1" in kept
     assert any("theirs" in source for source in kept)
+
+
+@pytest.mark.parametrize("lab", ["plain_lab"], indirect=True)
+def test_one_cell_that_is_edited_in_two_windows_keeps_both_texts(page: Page, lab: Lab) -> None:
+    session = make_words()
+    mine, theirs = (Open(each, lab, path_of(session)) for each in (page, page.context.new_page()))
+    mine.expect_state(1, "fresh")
+    mine.edit(3, "print('written here')")
+    theirs.edit(3, "print('written there')")
+    theirs.save()
+    mine.expect_sources("written there")
+    mine.save()
+    mine.expect_no_dialog()
+    kept = sources_of(session)
+    assert kept[2] == "print('written here')"
+    assert "```python\nprint('written there')\n```" in kept[3]
+    theirs.expect_sources("written here")
+    theirs.expect_no_dialog()
+
+
+@pytest.mark.parametrize("lab", ["plain_lab"], indirect=True)
+def test_a_cell_that_is_deleted_in_one_window_and_edited_in_another_is_kept(
+    page: Page, lab: Lab
+) -> None:
+    session = make_words()
+    mine, theirs = (Open(each, lab, path_of(session)) for each in (page, page.context.new_page()))
+    mine.expect_state(1, "fresh")
+    delete = "() => jupyterapp.shell.currentWidget.content.model.sharedModel.deleteCell(3)"
+    page.evaluate(delete)
+    theirs.edit(4, "print('still wanted')")
+    theirs.save()
+    mine.expect_sources("still wanted")
+    mine.save()
+    assert sources_of(session)[3:] == ["print('still wanted')"]

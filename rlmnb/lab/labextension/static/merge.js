@@ -2,8 +2,9 @@
 //
 // Three sides, cell by cell: `base` is what buffer and disk last had in common, `mine` the buffer,
 // `theirs` the disk. Whatever the person left as it was becomes what the disk says; whatever they
-// changed stays theirs. Nothing is replaced as a whole, so the cursor, the scroll position, the
-// kernel and the undo history stay.
+// changed stays theirs. A cell that was changed on both sides, in two windows say, stays as it is in
+// the buffer, with the other text in a note below. Nothing is replaced as a whole, so the cursor, the
+// scroll position, the kernel and the undo history stay.
 
 const joined = value => (Array.isArray(value) ? value.join('') : value);
 
@@ -75,9 +76,18 @@ function cellChange(id, base, mine, theirs, equal) {
   return any ? change : null;
 }
 
-/** Say what has to happen to the buffer: `{insert, remove, change, keys}`. */
-export function planned(base, mine, theirs, equal) {
-  const plan = { insert: [], remove: [], change: [] };
+/** Tell whether somebody else wrote another text into a cell than the person did. */
+function isContested(id, base, mine, theirs, sent) {
+  const [was, here, there] = [base, mine, theirs].map(side => side.cells.get(id).source);
+  return there !== was && here !== was && here !== there && there !== sent?.cells.get(id)?.source;
+}
+
+/** Say what has to happen to the buffer: `{insert, remove, change, note, keys}`.
+ *
+ * `sent` is what this window last tried to save: found on disk, it is nobody else's.
+ */
+export function planned(base, mine, theirs, equal, sent = null) {
+  const plan = { insert: [], remove: [], change: [], note: [] };
   for (const [id, cell] of mine.cells) {
     const known = base.cells.get(id);
     const now = theirs.cells.get(id);
@@ -86,20 +96,32 @@ export function planned(base, mine, theirs, equal) {
       if (change) {
         plan.change.push(change);
       }
+      if (known && isContested(id, base, mine, theirs, sent)) {
+        plan.note.push({ after: id, text: noteOf(now) });
+      }
     } else if (known && cell.source === known.source && !now) {
       plan.remove.push(id);
     }
   }
   let after = null;
   for (const id of theirs.cells.keys()) {
-    // One that was known and is not in the buffer was deleted there: it stays deleted.
-    if (!mine.cells.has(id) && !base.cells.has(id)) {
+    // One that was known and is not in the buffer was deleted there: it stays deleted, unless
+    // somebody has edited it since.
+    if (!mine.cells.has(id) && base.cells.get(id)?.source !== theirs.cells.get(id).source) {
       plan.insert.push({ id, after });
     }
     after = id;
   }
   plan.keys = keysToChange(base.metadata, mine.metadata, theirs.metadata, equal);
   return plan;
+}
+
+/** Return the text that a cell has on the other side, as markdown: it must not run. */
+function noteOf(cell) {
+  const ticks = (cell.source.match(/`+/g) || []).map(run => run.length);
+  const fence = '`'.repeat(Math.max(3, ...ticks.map(length => length + 1)));
+  const words = '*The cell above was edited elsewhere at the same time. There it says:*';
+  return `${words}\n\n${fence}${cell.type === 'code' ? 'python' : ''}\n${cell.source}\n${fence}`;
 }
 
 /** Return where a new cell goes: below its neighbour, and below what the person put there. */
@@ -130,8 +152,28 @@ function changeCell(shared, change, cell) {
   }
 }
 
-/** Carry a plan out on a notebook's model, in one step that undo does not see. */
-export function applied(plan, model, content) {
+/** Put notes below their cells; one that says what was there before says what is there now. */
+function putNotes(plan, shared, ids, notes) {
+  for (const { after, text } of plan.note) {
+    const known = notes.get(after);
+    const at = known ? ids.indexOf(known.id) : -1;
+    if (at >= 0 && shared.cells[at].getSource() === known.text) {
+      shared.cells[at].setSource(text);
+      notes.set(after, { id: known.id, text });
+    } else {
+      const below = ids.indexOf(after) + 1;
+      const made = shared.insertCell(below, { cell_type: 'markdown', metadata: {}, source: text });
+      ids.splice(below, 0, made.getId());
+      notes.set(after, { id: made.getId(), text });
+    }
+  }
+}
+
+/** Carry a plan out on a notebook's model, in one step that undo does not see.
+ *
+ * `notes` remembers, by cell, the notes that were made before.
+ */
+export function applied(plan, model, content, notes = new Map()) {
   const shared = model.sharedModel;
   const theirs = sideOf(content);
   const onDisk = new Map(content.cells.map(cell => [cell.id, cell]));
@@ -150,6 +192,7 @@ export function applied(plan, model, content) {
       shared.insertCell(at, onDisk.get(id));
       ids.splice(at, 0, id);
     }
+    putNotes(plan, shared, ids, notes);
     for (const [key, value] of plan.keys) {
       if (value === undefined) {
         shared.deleteMetadata(key);

@@ -25,6 +25,8 @@ export class Sync {
     this._base = sideOf(context.model.toJSON());
     this._sent = null;
     this._sentAt = 0;
+    this._lastSent = null;
+    this._notes = new Map();
     this._taking = false;
     this._running = null;
     this._again = false;
@@ -100,8 +102,8 @@ export class Sync {
     const { model } = this._context;
     const mine = sideOf(model.toJSON());
     const theirs = sideOf(disk.content);
-    const plan = planned(this._base, mine, theirs, this._equal);
-    applied(plan, model, disk.content);
+    const plan = planned(this._base, mine, theirs, this._equal, this._lastSent);
+    applied(plan, model, disk.content, this._notes);
     this._base = theirs;
     this._taking = true;
     // Without this, Lab's next save would find another file than it knows, and ask.
@@ -109,7 +111,8 @@ export class Sync {
     this._taking = false;
     const now = model.toJSON();
     model.dirty = !this._equal(comparable(sideOf(now)), comparable(theirs));
-    this._merged(plan.insert.map(({ id }) => id));
+    const notes = plan.note.map(({ after }) => this._notes.get(after));
+    this._merged([...plan.insert, ...notes].map(({ id }) => id));
   }
 
   /** After somebody else's revert, buffer and disk have everything in common. */
@@ -126,8 +129,7 @@ export class Sync {
         this._saved();
       }
     } else if (state === 'started') {
-      this._sent = sideOf(this._context.model.toJSON());
-      this._sentAt = Date.now();
+      this._sending(this._context.model.toJSON());
     } else if (this._sent) {
       const sent = this._sent;
       this._sent = null;
@@ -140,6 +142,11 @@ export class Sync {
         this._saved();
       }
     }
+  }
+
+  _sending(content) {
+    this._sent = this._lastSent = sideOf(content);
+    this._sentAt = Date.now();
   }
 
   /** Where Lab would ask whether to overwrite or revert, do neither: put both sides together. */
@@ -161,7 +168,7 @@ export class Sync {
   async _saveBoth(options) {
     this._takeIn(await this._onDisk());
     const content = this._context.model.toJSON();
-    this._sent = sideOf(content);
+    this._sending(content);
     const { path } = this._context;
     const saved = await this._contents.save(path, { ...options, content });
     const seen = await this._contents.get(path, { content: false, hash: true });
