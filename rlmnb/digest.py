@@ -8,7 +8,7 @@ from rlmnb.jsontext import compact, portable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 # Loading OpenSSL costs a hook three milliseconds; the interpreter's own SHA-256 gives the same
@@ -23,6 +23,9 @@ MISSING = Digest("missing")
 
 UNREADABLE = Digest("unreadable")
 """The digest of what cannot be read as a file: a directory, a pipe, no permission."""
+
+REST = "|"
+"""Between the digest of variables that shared objects, and the names of those that are left."""
 
 
 def _small_sha256() -> "Any":
@@ -51,6 +54,14 @@ def of_bytes(data: "bytes | memoryview") -> Digest:
 def of_text(text: str) -> Digest:
     """Hash text as UTF-8; lone surrogates count as their escapes."""
     return of_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def of_rest(digest: str, names: "Iterable[str]") -> Digest:
+    """Name what is left of variables that shared objects, when only these are what they were.
+
+    It is named by what is left, so that it counts for nothing in which order the others went.
+    """
+    return Digest(f"{digest.partition(REST)[0]}{REST}{','.join(names)}")
 
 
 def of_value(value: "Any") -> Digest:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlmnb.digest import MISSING, of_value
+from rlmnb.digest import MISSING, of_rest, of_value
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.names import names_of
 
@@ -200,7 +200,7 @@ class Environment:
         remnant = {
             **version,
             "names": left,
-            "digest": f"{version['digest']}-{name}",
+            "digest": of_rest(version["digest"], left),
             "own": {each: version["own"][each] for each in left},
         }
         for each in left:

@@ -6,9 +6,10 @@ import hashlib
 import os
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlmnb.digest import of_rest
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.state import StateStore
@@ -93,6 +94,23 @@ class Groups:
         # What is left of the group has other members now.
         for other in group.names:
             self.known.pop(other, None)
+
+    def part(self, name: str) -> None:
+        """Take a variable out that is about to be another value; the others stay what they are."""
+        group = self.known.pop(name, None)
+        left = tuple(each for each in group.names if each != name) if group is not None else ()
+        if group is None or not left:
+            return
+        rest = replace(
+            group,
+            names=left,
+            digest=of_rest(group.digest, left),
+            own={each: group.own[each] for each in left},
+            quick=None,
+            object=None,
+        )
+        for each in left:
+            self.known[each] = rest
 
     def walk(self, names: Iterable[str]) -> Walk:
         """Look through some variables together."""

@@ -22,18 +22,22 @@ class Restoring:
 
     def restore(
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
-    ) -> list[str]:
+    ) -> dict[str, list[str]]:
         """Bring variables to the versions wanted; return the digests that could not be had.
 
-        `sources` is the code of the cells that made them, by the name it was compiled under, for
-        whoever shows a line of it: tracebacks, warnings, `inspect`.
+        Also return the variables that hold a function or class which was replaced by another of
+        its name: they are not what they were. `sources` is the code of the cells that made what is
+        wanted, by the name it was compiled under, for whoever shows a line of it: tracebacks,
+        warnings, `inspect`.
         """
         for file, source in sources.items():
             lines = [line + "\n" for line in source.splitlines()]
             linecache.cache[file] = (len(source), None, lines, file)
         for name in absent:
             self.groups.namespace.pop(name, None)
-            self.groups.known.pop(name, None)
+            self.groups.part(name)
+        brought = {name for version in wanted for name in version["names"]}
+        outdated = self._holders({name for name in brought if name in self.groups.known}) - brought
         waiting = {_key(version) for version in wanted}
         failed: list[str] = []
         by_name = {name: version for version in wanted for name in version["names"]}
@@ -55,7 +59,21 @@ class Restoring:
         for version in sorted(wanted, key=_rank):
             if _key(version) in waiting:
                 bring(version)
-        return failed
+        if outdated:
+            self.groups.refresh(outdated, frozenset())
+        return {"failed": failed, "outdated": sorted(outdated)}
+
+    def _holders(self, names: set[str]) -> set[str]:
+        """Return what holds a function or class of these names, or something that does."""
+        found: set[str] = set()
+        while names:
+            names = {
+                name
+                for name, group in self.groups.known.items()
+                if name not in found and not group.holds.isdisjoint(names)
+            }
+            found |= names
+        return found
 
     def _bring(self, version: dict[str, Any], find: Callable[[str], Any]) -> None:
         names = tuple(version["names"])
@@ -81,8 +99,7 @@ class Restoring:
         )
         values = {name: values[name] for name in names}
         for name in names:
-            for other in self.groups.known.pop(name).names if name in self.groups.known else ():
-                self.groups.known.pop(other, None)
+            self.groups.part(name)
         self.groups.namespace.update(values)
         if version.get("custom") and self.groups.walk(names).digest() != version["digest"]:
             for name in names:

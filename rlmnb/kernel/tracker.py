@@ -495,12 +495,12 @@ class Tracker:
 
     def restore(
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
-    ) -> list[str]:
-        """Bring variables to the versions wanted; return the digests that could not be had."""
+    ) -> dict[str, list[str]]:
+        """Bring variables to the versions wanted; return what could not be had, or is outdated."""
         self._now = self._hidden_now = None
-        failed = Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
+        found = Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
         self._note_imports()
-        return failed
+        return found
 
     # between replays
 

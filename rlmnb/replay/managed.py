@@ -137,11 +137,14 @@ class ManagedKernel:
 
     async def restore(
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
-    ) -> list[str]:
-        """Bring variables to these versions; return the digests that could not be had."""
+    ) -> tuple[list[str], list[str]]:
+        """Bring variables to these versions; return the digests that could not be had.
+
+        Also return the variables that are no longer what they were because of it.
+        """
         asked = {"wanted": wanted, "absent": absent, "sources": sources}
-        failed: list[str] = await self.ask("restore_state", asked)
-        return failed
+        found = await self.ask("restore_state", asked)
+        return found["failed"], found["outdated"]
 
     async def ask(self, method: str, request: Any) -> Any:
         """Have the kernel do something that is no cell, and return its answer."""

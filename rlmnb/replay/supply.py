@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rlmnb.digest import MISSING
+from rlmnb.digest import MISSING, REST
 from rlmnb.graph.traces import (
     INITIAL,
     RECORDED,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Each round makes at least one more value; what needs more than this never comes to rest.
 _MOST_ROUNDS = 100
+# Before the version of what holds a function or class that has become another.
+_OUTDATED = "outdated:"
 
 
 class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
@@ -122,12 +124,14 @@ class Supply:
                 if any(self.held.get(name) != version["digest"] for name in version["names"])
             ]
             missing += self._astray(env)
-            missing += self._holders(missing, [env.names[name] for name in sorted(due)])
-            unstored = [version for version in missing if not self._storable(version)]
+            if missing:
+                due |= self._tied(due, env)
+            wanted = _unique(env.names[name] for name in sorted(due))
+            altered = self._altered(missing, wanted, env)
+            missing += self._holders([each for each in missing if each not in altered], wanted)
+            unstored = altered + [version for version in missing if not self._storable(version)]
             if unstored:
-                first = min(
-                    unstored, key=lambda version: self._order[env.producers[version["names"][0]]]
-                )
+                first = min(unstored, key=lambda version: self._made_at(version, env))
                 await self._make_again(first, env)
                 continue
             absent = [
@@ -137,9 +141,13 @@ class Supply:
             ]
             if not missing and not absent:
                 return
-            failed = await self.kernel.restore(missing, absent, self._sources(missing, env))
+            failed, outdated = await self.kernel.restore(
+                missing, absent, self._sources(missing, env)
+            )
             for name in absent:
                 self.held.pop(name, None)
+            for name in outdated:
+                self.held[name] = _OUTDATED + self.held.get(name, "")
             for version in missing:
                 if version["digest"] in failed:
                     version["problem"] = "could not be restored"
@@ -181,9 +189,10 @@ class Supply:
             if runs and other.cell_id in self.runs:
                 self.put_files(other, env)
                 self._wishes.tell(other.cell_id, other.number, "running")
-                await self.kernel.run(other.number - 1)
+                _, trace, _ = await self.kernel.run(other.number - 1)
                 self._report.ran(other.cell_id)
                 self._wishes.tell(other.cell_id, other.number, "fresh")
+                self._take_in(other, trace)
         self.held = Holdings(
             {
                 name: version["digest"]
@@ -207,12 +216,59 @@ class Supply:
                 found[str(file)] = self._cells[self._order[producer]].source
         return found
 
+    def _made_at(self, version: Version, env: Environment) -> int:
+        return self._order[env.producers[version["names"][0]]]
+
+    def _tied(self, due: set[str], env: Environment) -> set[str]:
+        """Return what the kernel has, cannot be stored, and holds a function or class that is due.
+
+        It would not hold the one that is brought back.
+        """
+        found: set[str] = set()
+        waiting = list(due)
+        while waiting:
+            new = [name for name in env.holders_of(waiting.pop()) if name not in found]
+            found.update(new)
+            waiting += new
+        return {
+            name
+            for name in found
+            if isinstance(version := env.names[name], dict)
+            and not self._storable(version)
+            and self.held.get(name) == version["digest"]
+        }
+
+    def _altered(
+        self, missing: list[Version], due: list[Version], env: Environment
+    ) -> list[Version]:
+        """Return what was changed in place after something came to hold it that cannot be stored.
+
+        Brought back, it would be another than the one that is held: it has to be changed again.
+        """
+        found: dict[str, Version] = {}
+        by_name = {name: version for version in missing for name in version["names"]}
+        for holder in due:
+            if not holder.get("holds") or self._storable(holder):
+                continue
+            seen: set[str] = set()
+            waiting = list(holder["holds"])
+            while waiting:
+                name = waiting.pop()
+                version = env.names.get(name)
+                if name in seen or not isinstance(version, dict):
+                    continue
+                seen.add(name)
+                waiting += version.get("holds", ())
+                if name in by_name and self._made_at(version, env) > self._made_at(holder, env):
+                    found[version["digest"]] = by_name[name]
+        return list(found.values())
+
     @staticmethod
-    def _holders(missing: list[Version], due: Iterable[Version | Changing]) -> list[Version]:
+    def _holders(missing: list[Version], due: list[Version]) -> list[Version]:
         """Return what holds a function or class that is about to be replaced by a restored one."""
         found: list[Version] = []
         names = {name for version in missing for name in version["names"]}
-        waiting = [version for version in _unique(due) if version not in missing]
+        waiting = [version for version in due if version not in missing]
         while holders := [each for each in waiting if not names.isdisjoint(each.get("holds", ()))]:
             found += holders
             names |= {name for version in holders for name in version["names"]}
@@ -284,6 +340,10 @@ class Supply:
         _, trace, _ = await self.kernel.run(cell.number - 1)
         self._report.ran(cell.cell_id)
         self._wishes.tell(cell.cell_id, cell.number, "fresh")
+        self._take_in(cell, trace)
+
+    def _take_in(self, cell: CodeCell, trace: Run | None) -> None:
+        """Take down what a cell has made again."""
         if trace is None or "problem" in trace:
             return
         self.hold(trace)
@@ -316,7 +376,10 @@ class Supply:
 
     def known_as(self, name: str, read: str, env: Environment) -> str:
         """Return what the records call a value that a cell has read."""
-        alias = self.alias.get(read)
+        base, part, rest = read.partition(REST)
+        alias = self.alias.get(base)
+        if alias is not None and part:
+            alias += part + rest
         if alias is None or (name[:1] not in "&~$" and alias != env.own(name)):
             return read
         return alias

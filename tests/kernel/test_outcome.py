@@ -50,6 +50,10 @@ COUNTING_BASE = """class A:
     def __init_subclass__(cls):
         super().__init_subclass__()
         A.below.append(cls.__name__)"""
+# It can be pickled, but what comes of it cannot be loaded.
+RAISED = """class Odd(Exception):
+    def __init__(self, a):
+        super().__init__(a, 8)"""
 
 CASES = {
     "a file that only a cell below makes": Case(
@@ -419,6 +423,23 @@ CASES = {
         ["import os\nprint([n for n in os.listdir('.') if n[-4:] == '.txt'])", "!echo 1 >> f.txt"],
         [1],
         {1: "!echo 2 >> f.txt"},
+    ),
+    "a class that is changed after something came to hold it that cannot be stored": Case(
+        [
+            "class A: pass",
+            "import weakref\nw = weakref.ref(A)",
+            "A.x = 1",
+            "A.y = 2",
+            "k = 1",
+            "print(w() is A, vars(w())['x'])",
+        ],
+        [1, 2, 3, 5],
+        {5: "print(w() is A, vars(w())['y'])"},
+    ),
+    "what shared objects with a name that is something else now": Case(
+        [RAISED, "l = [1]", "e, m = Odd(l), [l]", "l = 5", "print(eval('m'))"],
+        [2, 3, 4],
+        {3: "l = 6"},
     ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }

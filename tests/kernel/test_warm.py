@@ -135,6 +135,7 @@ def test_hand_made_changes_in_the_kernel_are_noticed():
         (["print('a')", "1 + 1", "print(_)"], 1, "2 + 2"),
         (["def f():\n    return 1", "x = f()", "class C: pass", "print(x, C.__name__)"], 0,
          "def f():\n    return 2"),
+        (["def f(): pass", "l = [f]", "f.n = 1", "print(l[0].n, l[0] is f)"], 2, "f.n = 2"),
     ],
 )  # fmt: skip
 def test_a_warm_replay_leaves_what_a_new_kernel_leaves(cells, number, source):
