@@ -23,6 +23,7 @@ from rlmnb.kernel import libraries
 
 INITIAL = "initial"
 CHANCE = frozenset({"$random", "$numpy.random"})
+_NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
 
 class Facet:
@@ -69,10 +70,17 @@ def _interpreter_facets() -> Iterable[Facet]:
         if os.environ.get("TZ") != zone and hasattr(time, "tzset"):
             time.tzset()  # the C library has a copy of its own
 
+    def filters_now() -> list[Any] | None:
+        now = list(warnings.filters)
+        if now == filters or [each for each in now if not _is_numpys(each)] == filters:
+            return None
+        return now
+
     def restore_filters(value: list[Any] | None) -> None:
         with warnings.catch_warnings():
             pass  # leaving the block makes every module look at the filters again
-        warnings.filters[:] = filters if value is None else value  # type: ignore[index]
+        theirs = [each for each in warnings.filters if _is_numpys(each)]
+        warnings.filters[:] = [*theirs, *filters] if value is None else value  # type: ignore[index]
 
     def restore_path(value: list[str] | None) -> None:
         sys.path[:] = path if value is None else value
@@ -80,7 +88,7 @@ def _interpreter_facets() -> Iterable[Facet]:
     yield Facet("$cwd", lambda: _unless(os.getcwd(), cwd), lambda value: os.chdir(value or cwd))
     yield Facet("$environ", environ_now, restore_environ)
     yield Facet("$sys.path", lambda: _unless(list(sys.path), path), restore_path)
-    yield Facet("$warnings", lambda: _unless(list(warnings.filters), filters), restore_filters)
+    yield Facet("$warnings", filters_now, restore_filters)
     yield Facet(
         "$recursion limit",
         lambda: _unless(sys.getrecursionlimit(), limit),
@@ -96,6 +104,18 @@ def _interpreter_facets() -> Iterable[Facet]:
         lambda: _unless(_locale(), language),
         lambda value: _set_locale(value or language),
     )
+
+
+def _is_numpys(each: Any) -> bool:
+    """Tell whether it is numpy's import that sets this filter of warnings.
+
+    It is for warnings of numpy's alone, so cells that do without numpy do without the filter.
+    """
+    action, message, category = each[:3]
+    if action == "always":
+        return bool(category.__module__ == "numpy.exceptions")
+    text = getattr(message, "pattern", message)
+    return action == "ignore" and category is Warning and text in _NUMPYS
 
 
 def _unless(now: Any, start: Any) -> Any:

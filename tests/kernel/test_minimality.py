@@ -286,6 +286,9 @@ CASES = {
         [1, 2],
         {1: "y = 2"},
     ),
+    "numpy imported where it was not": Case(
+        ["x = 1", "print(x)", "y = 2"], [0], {0: "import numpy as np\nx = 1"}
+    ),
     "an option of pandas": Case(
         [
             "import pandas as pd; pd.set_option('display.max_rows', 4)",
