@@ -23,6 +23,18 @@ def runs_code_when_made(value: type) -> bool:
     )
 
 
+def equal_to_inherited(value: type) -> dict[str, Any]:
+    """Return the attributes of a class that a base has, too, with the very same value.
+
+    cloudpickle takes them for inherited; but what is then done to the base is not done to them.
+    """
+    return {
+        name: each
+        for name, each in vars(value).items()
+        if any(name in vars(base) and vars(base)[name] is each for base in value.__bases__)
+    }
+
+
 def make_class(
     kind: type, name: str, bases: tuple[type, ...], contents: dict[str, Any], *_: Any
 ) -> type:

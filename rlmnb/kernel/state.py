@@ -26,7 +26,12 @@ import cloudpickle
 from rlmnb.errors import ObjectError
 from rlmnb.files import Lock, make_directory, read_bytes, write_atomic
 from rlmnb.kernel.canonical import importable_name, singleton_name
-from rlmnb.kernel.classes import fill_class, make_class, runs_code_when_made
+from rlmnb.kernel.classes import (
+    equal_to_inherited,
+    fill_class,
+    make_class,
+    runs_code_when_made,
+)
 from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 
 _NAMESPACE, _NAME, _MODULE, _SINGLE = "namespace", "name", "module", "single"
@@ -143,7 +148,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         reduced = super().reducer_override(value)
         if isinstance(value, type) and isinstance(reduced, tuple) and len(reduced) == 6:
             reduced[2][0]["__qualname__"] = value.__qualname__  # cloudpickle leaves it out
-            if not isinstance(value, enum.EnumMeta) and runs_code_when_made(value):
+            if isinstance(value, enum.EnumMeta):
+                return reduced
+            reduced[2][0].update(equal_to_inherited(value))
+            if runs_code_when_made(value):
                 return (make_class, reduced[1], *reduced[2:5], fill_class)
         return reduced
 

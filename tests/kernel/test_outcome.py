@@ -441,6 +441,11 @@ CASES = {
         [2, 3, 4],
         {3: "l = 6"},
     ),
+    "an attribute that a class and its base have in common": Case(
+        ["class A: n = 0", "class B(A): n = 0", "k = 1", "A.n = 5\nprint(B.n)"],
+        [3],
+        {3: "A.n = 6\nprint(B.n)"},
+    ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }
 
