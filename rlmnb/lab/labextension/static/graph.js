@@ -1,6 +1,6 @@
 // The panel beside a notebook: what its cells need from one another, and what a replay would do.
 
-import { counted, element, sign } from './badges.js';
+import { counted, element, placed, sign } from './badges.js';
 import { BOX, laidOut } from './layout.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -31,19 +31,19 @@ function heading(node) {
   return [`#${node.number}`, node.operation, node.state].filter(Boolean).join(' · ');
 }
 
-function about(node) {
-  const causes = (node.causes || []).map(cause => `because ${cause}`);
+function about(node, numbers) {
+  const causes = (node.causes || []).map(cause => `because ${placed(String(cause), numbers)}`);
   const effects = node.effectful ? ['changes things outside the notebook'] : [];
   return [heading(node), String(node.label || node.title || ''), ...causes, ...effects].join('\n');
 }
 
-function boxOf(node, at) {
+function boxOf(node, at, told) {
   const state = stateOf(node).replace(/[^a-z]/g, '');
   const group = drawn('g', {
     class: `rlmnb-node rlmnb-${state}${node.effectful ? ' rlmnb-effectful' : ''}`,
     transform: `translate(${at.x} ${at.y})`
   });
-  group.appendChild(drawn('title', {}, about(node)));
+  group.appendChild(drawn('title', {}, told));
   const rounding = node.kind === 'cell' ? 5 : node.kind === 'group' ? 12 : 0;
   group.appendChild(drawn('rect', { ...BOX, rx: rounding }));
   const mark = sign(state);
@@ -82,13 +82,15 @@ export function picture(graph, room, go) {
   arrow.appendChild(drawn('path', { d: 'M0 0 L8 4 L0 8 z' }));
   svg.appendChild(drawn('defs', {})).appendChild(arrow);
   edges.forEach(edge => svg.appendChild(lineOf(edge, boxes.get(edge.from), boxes.get(edge.to))));
+  const numbers = new Map(nodes.filter(node => node.number).map(node => [node.id, node.number]));
   for (const node of nodes) {
-    const box = boxOf(node, boxes.get(node.id));
+    const told = about(node, numbers);
+    const box = boxOf(node, boxes.get(node.id), told);
     const cell = node.kind === 'group' ? (node.cells || [])[0] : node.id;
     if (node.kind !== 'file') {
       box.setAttribute('tabindex', '0');
       box.setAttribute('role', 'button');
-      box.setAttribute('aria-label', about(node));
+      box.setAttribute('aria-label', told);
       box.dataset.cell = cell;
       box.addEventListener('click', () => go(cell));
       box.addEventListener('keydown', event => {
