@@ -167,6 +167,9 @@ def test_a_click_or_a_key_in_the_graph_goes_to_the_cell(page: Page, lab: Lab) ->
     boxes.nth(3).focus()
     page.keyboard.press("Enter")
     page.wait_for_function(f"{active[6:]} === 3")
+    opened.edit(1, "text = 'x'")
+    opened.save()
+    expect(boxes.nth(1)).to_have_attribute("aria-label", _contains("because text from #1 changes"))
 
 
 def test_in_a_long_notebook_a_cell_that_is_not_on_the_page_yet_is_gone_to(
@@ -254,6 +257,40 @@ def test_the_marks_follow_the_theme(page: Page, lab: Lab) -> None:
         "light => getComputedStyle(document.querySelector('.rlmnb-mark')).color !== light",
         arg=light,
     )
+
+
+def test_in_a_narrow_window_no_mark_stands_on_a_prompt(page: Page, lab: Lab) -> None:
+    session = make_words()
+    page.set_viewport_size({"width": 700, "height": 800})
+    opened = Open(page, lab, path_of(session))
+    opened.expect_state(1, "fresh")
+    mark = opened.mark(1).bounding_box()
+    written = "node => { const all = document.createRange(); all.selectNodeContents(node); \
+        return all.getBoundingClientRect().right }"
+    prompt = opened.cell(1).locator(".jp-InputPrompt").evaluate(written)
+    assert mark is not None
+    assert mark["x"] >= prompt
+
+
+def test_effects_are_allowed_by_name_and_not_in_passing(page: Page, lab: Lab) -> None:
+    session = make_words()
+    append(session, "an-effect")
+    opened = Open(page, lab, path_of(session))
+    opened.expect_state(5, "fresh")
+    command = "() => void jupyterapp.commands.execute('rlmnb:replay-with-effects')"
+    # Where no cell with effects would run there is nothing to ask.
+    page.evaluate(command)
+    expect(page.locator(".Toastify__toast").filter(has_text="Replay: 0 ran").first).to_be_visible()
+    opened.expect_no_dialog()
+    rlmnb("invalidate", session, "5", "--reason", "to see what happens")
+    opened.expect_state(5, "stale")
+    page.evaluate(command)
+    dialog = page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("1 cell would change things outside the notebook")
+    expect(dialog).to_contain_text("an-effect")
+    page.keyboard.press("Enter")
+    opened.expect_no_dialog()
+    opened.expect_state(5, "stale")
 
 
 def _contains(text: str) -> re.Pattern[str]:

@@ -247,14 +247,23 @@ class Desk {
     await watched.save();
     const plan = await this.api.plan(watched.path);
     const steps = [...(plan.would_execute || []), ...(plan.would_skip || [])];
-    const effects = this._named({ would_execute: steps.filter(one => (one.effects || []).length) }, watched);
+    const effectful = steps.filter(one => (one.effects || []).length);
+    if (!effectful.length) {
+      // Nothing to ask about, and nothing to allow.
+      await this.replay({});
+      return;
+    }
+    const { would_execute: named } = this._named({ would_execute: effectful }, watched);
     const body = new this.jupyter.widgets.Widget();
     body.node.append(
-      ...effects.would_execute.map(one => element('div', 'rlmnb-asked', one.label || one.cell_id)),
-      element('p', '', `${counted(effects.would_execute.length, 'cell')} would change things outside the notebook.`)
+      ...named.map(one => element('div', 'rlmnb-asked', one.label || one.cell_id)),
+      element('p', '', `${counted(named.length, 'cell')} would change things outside the notebook.`)
     );
-    const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: 'Replay them' })];
-    const chosen = await showDialog({ title: 'Replay with effects?', body, buttons });
+    const label = named.length === 1 ? 'Replay it' : 'Replay them';
+    const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label })];
+    // Enter, pressed in passing, allows nothing.
+    const asked = { title: 'Replay with effects?', body, buttons, defaultButton: 0 };
+    const chosen = await showDialog(asked);
     if (chosen.button.accept) {
       await this.replay({ allow_effects: true });
     }
