@@ -11,7 +11,7 @@ from rlmnb.cli import text
 from rlmnb.cli.running import begun
 from rlmnb.ids import CellId
 from rlmnb.looping import contexts
-from rlmnb.looping.run import Finished, Settings, run
+from rlmnb.looping.run import Finished, Settings, check_question, run
 from rlmnb.models import choosing
 from rlmnb.models.stepping import Step
 
@@ -20,6 +20,7 @@ def run_question(args: Namespace) -> int:
     """Answer a question, tell each step on the way, and print the answer."""
     question = sys.stdin.read() if args.question == "-" else args.question
     # What is wrong with the question itself is said before a session is begun.
+    check_question(question)
     contexts.check_paths(args.context)
     choosing.chosen(args.model, choosing.default_model())
     session = begun(args.session or f"run-{os.urandom(4).hex()}")

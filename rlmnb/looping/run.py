@@ -71,7 +71,7 @@ def run(
 ) -> Finished:
     """Work on a question until there is an answer, or nothing more may be spent."""
     settings = settings or Settings()
-    question = _checked(question)
+    question = check_question(question)
     contexts.check_paths(context)
     model = choosing.chosen(settings.model, choosing.default_model())
     judged = activating.activation(
@@ -141,7 +141,8 @@ def _run(
     )
 
 
-def _checked(question: str) -> str:
+def check_question(question: str) -> str:
+    """Return a question as it is kept; complain if there is none."""
     question = redact_text(question.strip())
     if not question:
         raise InvalidNameError(

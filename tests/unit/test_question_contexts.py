@@ -14,6 +14,7 @@ from rlmnb.files import Lock
 from rlmnb.looping import contexts
 from rlmnb.looping.run import Settings
 from rlmnb.looping.run import run as answer
+from tests.conftest import Run
 
 
 def held(*paths: str, directory: str = ".") -> Any:
@@ -79,7 +80,9 @@ def test_two_questions_at_once_in_one_session_are_refused() -> None:
     assert len(session.cells) == 0
 
 
-def test_an_empty_question_is_refused() -> None:
+def test_an_empty_question_is_refused_before_a_session_is_begun(run: Run, root: Path) -> None:
+    assert run("run", "  \n ", "--model", "m").returncode == 2
+    assert not root.exists()
     with pytest.raises(InvalidNameError, match="no question"):
         answer(Session.create("s"), "  \n ")
 
