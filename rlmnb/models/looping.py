@@ -78,7 +78,9 @@ def work(
         result = runner.run(step)
         shown = _bounded(result.shown if result.error is None else result.error)
         failed = result.error is not None
-        outcome.steps.append(Done(step.number, decision.action, decision.goal, shown, failed))
+        # What was answered in a lesser way is a plain answer, whatever was decided.
+        action = decision.action if result.degraded is None else Action.DIRECT
+        outcome.steps.append(Done(step.number, action, decision.goal, shown, failed))
         if result.degraded is not None:
             outcome.degraded.append(f"step {step.number}: {result.degraded}")
         if result.ending is not None:

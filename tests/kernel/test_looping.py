@@ -262,6 +262,7 @@ def test_without_a_kernel_the_question_is_answered_in_one_plain_call(
     report = ask("What is the sum?", "--context", numbers(5, 6))
     assert (report["answer"], report["ending"]) == ("plain", "answered")
     assert "kernel died" in report["degraded"][0]
+    assert [step["action"] for step in report["steps"]] == ["DIRECT"]
     last = records()[-1]
     assert last.trace.decision == "DIRECT"
     assert "kernel died" in last.escalation_reason[0]
