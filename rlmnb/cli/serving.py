@@ -1,7 +1,8 @@
 """An MCP server on standard input and output: what an agent may ask of its own sessions.
 
-Each tool is a command of ours with `--json`. Effects are never allowed from here: an agent that
-wants them has its own tools, where its user is asked.
+Each tool is a command of ours with `--json`, or one of the functions that cells have, called in a
+cell of its own. Effects are never allowed from here: an agent that wants them has its own tools,
+where its user is asked.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import keyword
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -31,30 +33,24 @@ class _Tool:
         self.summary = summary
         # The argument that the command takes without a name, after the session.
         self.last = last
+        self.required: tuple[str, ...] = (last,) if last else ()
         self.arguments = {"session": _SESSION, **arguments}
 
     def described(self, name: str) -> dict[str, Any]:
         """Return the tool as `tools/list` tells of it."""
-        kinds = {key: "boolean" if key in _SWITCHES else "string" for key in self.arguments}
         properties = {
-            key: {"type": kinds[key], "description": what} for key, what in self.arguments.items()
+            key: {"type": _kind(key), "description": what} for key, what in self.arguments.items()
         }
         schema: dict[str, Any] = {"type": "object", "properties": properties}
-        if self.last:
-            schema["required"] = [self.last]
+        if self.required:
+            schema["required"] = list(self.required)
         return {"name": name, "description": self.summary, "inputSchema": schema}
 
     def line(self, given: dict[str, Any]) -> list[str]:
         """Return the command line for these arguments; a value is never taken for an option."""
-        unknown = sorted(set(given) - set(self.arguments))
-        if unknown:
-            raise ValueError(
-                f"no argument {', '.join(unknown)}; wanted {', '.join(self.arguments)}"
-            )
+        self.check(given)
         options, session = [], given.get("session")
         for key, value in given.items():
-            if not isinstance(value, bool if key in _SWITCHES else str):
-                raise ValueError(f"{key} is {value!r}; wanted {self.described('')['inputSchema']}")
             if key in _SWITCHES and value:
                 options.append(f"--{key.replace('_', '-')}")
             elif key not in ("session", self.last, *_SWITCHES):
@@ -64,13 +60,68 @@ class _Tool:
             options.append("--within-budget")
         if not self.last:
             return [self.command, *options, "--json", *(["--", session] if session else [])]
-        if self.last not in given:
-            raise ValueError(f"{self.last} is missing")
         options += [f"--session={session}"] if session else []
         return [self.command, *options, "--json", "--", str(given[self.last])]
 
+    def check(self, given: dict[str, Any]) -> None:
+        """Complain of arguments that nobody asked for, that are missing, or of another kind."""
+        unknown = sorted(set(given) - set(self.arguments))
+        if unknown:
+            raise ValueError(
+                f"no argument {', '.join(unknown)}; wanted {', '.join(self.arguments)}"
+            )
+        for key in self.required:
+            if key not in given:
+                raise ValueError(f"{key} is missing")
+        for key, value in given.items():
+            if type(value) is not _KINDS[_kind(key)]:
+                raise ValueError(f"{key} is {value!r}; wanted {self.described('')['inputSchema']}")
 
+
+class _Operation(_Tool):
+    """A function that cells have, called in a new cell: what it found is kept, and can be replayed.
+
+    Variables are given by name and all else as values, so no other code gets into the cell.
+    """
+
+    def __init__(self, function: str, summary: str, required: str, **arguments: str) -> None:
+        super().__init__("exec", summary, into=_INTO, **arguments)
+        self.function = function
+        self.required = tuple(required.split())
+
+    def line(self, given: dict[str, Any]) -> list[str]:
+        """Return the command line that runs the call as a cell, and shows what it returns."""
+        self.check(given)
+        for key in _VARIABLES & given.keys():
+            if not given[key].isidentifier() or keyword.iskeyword(given[key]):
+                raise ValueError(f"{key} is {given[key]!r}; wanted the name of a variable")
+        shown = {
+            key: value if key in _VARIABLES else repr(value)
+            for key, value in given.items()
+            if key not in ("session", "into")
+        }
+        first = [shown.pop(key) for key in self.required]
+        call = ", ".join([*first, *(f"{key}={value}" for key, value in shown.items())])
+        name = given.get("into")
+        code = f"{name or 'found'} = {self.function}({call})\nprint({name or 'found'})"
+        session = given.get("session")
+        options = [f"--session={session}"] if session else []
+        return [self.command, *options, "--json", "--", code]
+
+
+def _kind(key: str) -> str:
+    if key in _SWITCHES:
+        return "boolean"
+    return "integer" if key in _NUMBERS else "string"
+
+
+_KINDS: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
 _SWITCHES = frozenset({"reverse", "dry_run", "force", "undo"})
+_NUMBERS = frozenset({"start", "size", "before", "after"})
+_VARIABLES = frozenset({"context", "items", "into"})
+_INTO = "the variable that keeps what is found; `found` if there is none"
+_CONTEXT = "the name of a variable in the session's kernel"
+_MODEL = "the model; without it, the one that is configured"
 TOOLS = {
     "session": _Tool("show", "Show a session: its state, files, budget."),
     "cells": _Tool(
@@ -106,6 +157,51 @@ TOOLS = {
         what=f"a file that cells read, or {GRAMMAR}",
         reason="why",
         undo="take the marks back",
+    ),
+    "peek": _Operation(
+        "peek",
+        "Show a slice of a variable of the session's kernel that is too long to see whole.",
+        "context",
+        context=_CONTEXT,
+        start="the first character, or item of a list",
+        size="the most characters; 1000 if unset",
+    ),
+    "search": _Operation(
+        "search",
+        "Find the lines of a variable that a regular expression matches.",
+        "context pattern",
+        context=_CONTEXT,
+        pattern="a regular expression of Python",
+        before="how many lines above each",
+        after="how many lines below each",
+    ),
+    "summarize": _Operation(
+        "summarize",
+        "Let a model summarize a variable, in parts if it is long. Answers are kept.",
+        "context",
+        context=_CONTEXT,
+        instructions="what to keep, instead of names, numbers and decisions",
+        model=_MODEL,
+    ),
+    "llm_query": _Operation(
+        "llm_query",
+        "Ask a model, within the session's budget. The answer is kept in the cell.",
+        "prompt",
+        prompt="the question",
+        system="the system prompt",
+        model=_MODEL,
+    ),
+    "map_reduce": _Operation(
+        "map_reduce",
+        "Ask a model about each item of a list, and then about all the answers.",
+        "items map_prompt reduce_prompt",
+        items="the name of a variable that is a list",
+        map_prompt="{item} stands for the item",
+        reduce_prompt="{results} stands for the answers",
+        model=_MODEL,
+    ),
+    "memory_query": _Operation(
+        "memory_query", "Ask what is known from earlier sessions.", "query", query="the question"
     ),
 }
 

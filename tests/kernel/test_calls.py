@@ -25,6 +25,7 @@ from rlmnb.errors import KernelError
 from rlmnb.format.record import CellRecord
 from rlmnb.models import prices
 from rlmnb.models.spending import overview
+from rlmnb.replay import warm
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
@@ -38,6 +39,7 @@ from rlmnb.testing.chat_api import (
     model_directory,
 )
 from tests.conftest import Run
+from tests.unit.test_serving import asked, call
 
 pytestmark = pytest.mark.kernel
 # A model with a known price, so that money can be held against the server's own count.
@@ -553,3 +555,31 @@ def test_a_cell_run_by_hand_in_a_server_finds_what_its_notebook_keeps(
     edit(0, "a = llm_query('two')\nb = a")
     assert again().calls.as_dict()["made"] == 0
     assert len(api.asked) == 2
+
+
+def test_an_agent_asks_through_cells_that_are_kept_and_replayed(
+    serve: Callable[..., ChatApi], run: Run
+):
+    api = serve(lambda asked: f"to {asked.prompt}")
+    Session.create("s", cwd=".").append("parts = ['a\\nTODO b', 'c']", output="")
+    try:
+        answers = asked(
+            call("peek", session="s", context="parts", start=1),
+            call("search", session="s", context="parts", pattern="TODO"),
+            call("llm_query", session="s", prompt="it's {odd}?", into="said"),
+            call("map_reduce", session="s", items="parts", map_prompt="m", reduce_prompt="r"),
+            call("memory_query", session="s", query="before?"),
+        )
+    finally:
+        warm.stop(Session.open("s").place)
+    cells = [json.loads(each["result"]["content"][0]["text"]) for each in answers]
+    assert [each["status"] for each in cells] == ["completed"] * 5
+    shown = ["".join(each["outputs"][0]["text"]) for each in cells]
+    assert shown[0] == "c\n"
+    assert "TODO b" in shown[1]
+    assert shown[2] == "to it's {odd}?\n"
+    assert "no memory yet" in shown[4]
+    assert len(api.asked) == 1 + 3
+    assert [cell.type for cell in Session.open("s").cells][3:5] == ["llm_call", "map_reduce"]
+    assert run("replay", "s", "--force", "--calls", "none").returncode == 0
+    assert len(api.asked) == 1 + 3

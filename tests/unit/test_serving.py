@@ -53,6 +53,7 @@ def test_the_handshake_and_the_list_of_tools():
     names = [tool["name"] for tool in second["result"]["tools"]]
     assert names == [
         "session", "cells", "cell", "chain", "status", "replay", "calls", "budget", "invalidate",
+        "peek", "search", "summarize", "llm_query", "map_reduce", "memory_query",
     ]  # fmt: skip
     assert all(tool["inputSchema"]["type"] == "object" for tool in second["result"]["tools"])
 
@@ -97,6 +98,11 @@ def test_marks_are_made_and_taken_back(session):
         ("cell", {"session": "demo", "cell": 5}),
         ("cells", {"session": "demo", "cells": "nonsense:x"}),
         ("replay", {"session": "demo", "allow_effects": True}),
+        ("peek", {"session": "demo", "context": "open('x', 'w')"}),
+        ("peek", {"session": "demo", "context": "class"}),
+        ("peek", {"session": "demo", "context": "code", "start": True}),
+        ("llm_query", {"session": "demo", "prompt": "q", "into": "a; b"}),
+        ("search", {"session": "demo", "context": "code"}),
     ],
 )
 def test_mistakes_are_answered_and_the_server_goes_on(session, name, arguments):
