@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from rlmnb import digest
@@ -13,6 +13,8 @@ from rlmnb.errors import InvalidNameError, SchemaError
 from rlmnb.format.cells import STATUSES
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
+from rlmnb.graph.effects import effects_of
+from rlmnb.graph.runs import run_of
 from rlmnb.ids import CellId
 from rlmnb.store.index_file import Entries
 
@@ -100,6 +102,14 @@ class Cell:
         return source_of(self.raw)
 
     @property
+    def effects(self) -> list[str]:
+        """The tools by which it changes things outside the notebook."""
+        operation = self.entry.get("operation")
+        if "tools" not in self.entry.get("reads", ()) and not self.entry.get("traced"):
+            return effects_of("", operation, None)
+        return effects_of(self.source, operation, run_of(self.raw["metadata"].get("rlmnb")))
+
+    @property
     def outputs(self) -> list[dict[str, Any]]:
         outputs = self.raw.get("outputs", [])
         return list(outputs)
@@ -182,6 +192,11 @@ def _has_status(cell: Cell, status: str) -> bool:
     if status in ("fresh", "stale"):
         return cell.status is not None and cell.stale == (status == "stale")
     return cell.status == status
+
+
+def effectful(cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the cells that change things outside the notebook when they run."""
+    return frozenset(cell.cell_id for cell in cells if cell.effects)
 
 
 def files_of(entry: Mapping[str, Any]) -> list[str]:

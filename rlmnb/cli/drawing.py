@@ -16,6 +16,7 @@ from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
 from rlmnb.picture.placing import put_into
 from rlmnb.session import Session
+from rlmnb.views import effectful
 
 _MERMAID_EDGES = 500
 _ENDINGS = {
@@ -34,6 +35,7 @@ def show_graph(args: Namespace) -> int:
     picture = draw(
         session.index,
         session.stale,
+        effectful=effectful(session.cells),
         files=args.files,
         by_turn=False if args.all else (True if args.by_turn else None),
         cell=_chosen_cell(session, args.cell) if args.cell else None,

@@ -43,6 +43,7 @@ def execute(args: Namespace) -> int:
             only=frozenset({cell_id, *(above - effects)}),
             force=frozenset({cell_id}),
             allow_effects=True,
+            effects_of=frozenset({cell_id}),
             keep_kernel=True,
             timeout=args.timeout,
         )
@@ -76,7 +77,9 @@ def execute(args: Namespace) -> int:
         sys.stdout.write(text.printable(text_of(cell.outputs)))
     if cell_id in report.skipped:
         text.note(f"not run: {'; '.join(report.causes[cell_id])}")
-        text.note(f"bring the session up to date: rlmnb replay {session.place.word}")
+        refused = above & {*(effects & {*report.left}), *report.skipped}
+        leave = " --allow-effects" if refused else ""
+        text.note(f"bring the session up to date: rlmnb replay {session.place.word}{leave}")
     elif failed:
         text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.word} {cell_id}")
     return 1 if failed else 0

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Mapping
+from typing import Any
 
 from rlmnb.capture.toolnames import CHANGING, ELSEWHERE
+from rlmnb.digest import source_hash
 
 # In the place of a tool's name, where any of them may be meant.
 ANY = "tools"
+_NAMED = re.compile(r"(?<![\w.])tools\.(\w+)")
 
 
 def is_effectful(operation: str | None) -> bool:
@@ -27,7 +32,8 @@ def tools_called(source: str) -> frozenset[str]:
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+        # IPython's own syntax, as in `%time tools.Bash(command="x")`: what is named may be called.
+        return frozenset(_NAMED.findall(source))
     called = [
         node
         for node in nodes
@@ -41,6 +47,18 @@ def tools_called(source: str) -> frozenset[str]:
     )
     handed_on = {ANY} if bare > len(called) and not _is_rebound(nodes) else set()
     return frozenset({node.attr for node in called} | handed_on)
+
+
+def effects_of(source: str, operation: str | None, run: Mapping[str, Any] | None) -> list[str]:
+    """Return the tools by which a cell changes the world.
+
+    They are those that its code names, the one that its record does, and those that its last run
+    has called through functions of other cells; the latter only while its code is what ran then.
+    """
+    called = {*tools_called(source), *([operation] if operation else ())}
+    if run is not None and run.get("text") == source_hash(source):
+        called.update(str(each) for each in run.get("effects") or ())
+    return sorted(filter(is_effectful, called))
 
 
 def _is_rebound(nodes: list[ast.AST]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from rlmnb.graph.effects import is_effectful
+from rlmnb.graph.effects import effects_of
 from rlmnb.graph.flow import Flow, Subject, flow_of
 from rlmnb.graph.rules import RULES
 from rlmnb.graph.traces import INITIAL
@@ -41,7 +41,9 @@ _STATE_WORDS = {
 }
 _STATE_IN_CODE = {
     "$cwd": re.compile(r"\bos\.chdir\s*\(|^\s*%cd\b", re.MULTILINE),
-    "$environ": re.compile(r"\bos\.environ\[[^\]]+\]\s*=[^=]|\bos\.putenv\s*\(|^\s*%env\s+\w+="),
+    "$environ": re.compile(
+        r"\bos\.environ\[[^\]]+\]\s*=[^=]|\bos\.putenv\s*\(|^\s*%env\s+\w+=", re.MULTILINE
+    ),
     "$sys.path": re.compile(r"\bsys\.path\.(append|insert|extend)\s*\("),
 }
 _HISTORY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|Out|In|_oh|_ih|_dh")
@@ -320,14 +322,15 @@ def _is_made_anew(cell: Subject, name: str) -> bool:
 def _effect_in_chain(flow: Flow) -> Iterator[Said]:
     by_id = {cell.cell_id: cell for cell in flow.cells}
     for cell in flow.cells:
-        operation = cell.entry.get("operation")
-        if cell.entry["type"] != "tool" or not is_effectful(operation):
+        effects = effects_of(cell.source, cell.entry.get("operation"), cell.run)
+        if not effects:
             continue
         above = [by_id[each] for each in cell.entry["dependencies"] if each in by_id]
         below = [by_id[each] for each in cell.entry["dependents"] if each in by_id]
         if above and below:
             what = (
-                f"{operation} changes the world between {_cells(above)} and {_cells(below)}: "
+                f"{_listed(effects)} changes the world between {_cells(above)} and "
+                f"{_cells(below)}: "
                 "a change above cannot be carried through it without doing that again"
             )
             yield cell, what, "end a chain with its effect; begin another by reading what it left"

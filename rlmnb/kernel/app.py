@@ -26,6 +26,7 @@ from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.leave import Leave
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
@@ -77,8 +78,8 @@ class RlmnbKernel(IPythonKernel):
             self._note_others()
         atexit.register(self._store_now)
         # Found wherever no variable has this name, and in no list of the user's variables.
-        self._effects = not self.without_effects
-        builtins.tools = Tools(self.objects, lambda: self._effects)  # type: ignore[attr-defined]
+        self._leave = Leave(given=not self.without_effects)
+        builtins.tools = Tools(self.objects, self._leave)  # type: ignore[attr-defined]
         offer()
         self._calls: Calls | None = None
         # Which cell runs, as whoever has it run says.
@@ -189,6 +190,7 @@ class RlmnbKernel(IPythonKernel):
             return await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
         self._code = code
         self._about = (options.get("cell_id"), options.get("cell_meta"))
+        self._leave.begin(self._about[1])
         if self._calls is not None:
             self._calls.begin(*self._about)
         self._used += 1
@@ -206,8 +208,11 @@ class RlmnbKernel(IPythonKernel):
                 self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
             else:
                 self._trace = followed
+            told = self._leave.finish()
             if self._calls is not None:
-                self._trace = {**(self._trace or {}), **self._calls.finish()} or None
+                told |= self._calls.finish()
+            if told:
+                self._trace = {**(self._trace or {}), **told}
             if "problem" in (self._trace or {}) and self._tracker is not None:
                 self._tracker.watch.stop()
                 self._tracker.groups.known.clear()
@@ -287,16 +292,12 @@ class RlmnbKernel(IPythonKernel):
         self._trace = None
         self._store_soon()
 
-    def allow_effects(self, *, allowed: bool) -> None:
-        """Let cells call tools that change things, or not."""
-        self._effects = allowed
-
     # What a replay asks for, through a silent request.
 
     def begin_replay(self, request: str) -> str:
         """Say what is held under each name, and why a new kernel would be better if it would."""
         asked = json.loads(request)
-        self.allow_effects(allowed=asked["effects"])
+        self._leave.given = bool(asked["effects"])
         self._client = int(asked["client"])
         if self._calls is not None:
             self._calls.forget()

@@ -54,7 +54,7 @@ class Tools:
     __slots__ = ("_allowed", "_objects")
 
     def __init__(
-        self, objects: str | None = None, allowed: Callable[[], bool] = lambda: True
+        self, objects: str | None = None, allowed: Callable[[str], bool] = lambda _: True
     ) -> None:
         object.__setattr__(self, "_allowed", allowed)
         object.__setattr__(self, "_objects", objects)
@@ -77,7 +77,7 @@ class Tools:
         )
 
     def _change(self, operation: str) -> None:
-        if not self._allowed():
+        if not self._allowed(operation):
             raise ToolError(
                 f"{operation} changes things outside the notebook, and this replay was not allowed "
                 "to; run it with --allow-effects"

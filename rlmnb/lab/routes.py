@@ -19,6 +19,7 @@ from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.store import sessions
 from rlmnb.store.layout import Place, sessions_root
+from rlmnb.views import effectful
 
 if TYPE_CHECKING:
     from rlmnb.lab.desk import Desk
@@ -147,8 +148,14 @@ class GraphEndpoint(Endpoint):
 def _drawn(place: Place, form: str, cell: str | None, every: bool) -> str:
     session = Session(place)
     chosen = str(session.cell(cell).cell_id) if cell else None
-    by_turn = False if every else None
-    return written(draw(session.index, stale_cells(session), cell=chosen, by_turn=by_turn), form)
+    picture = draw(
+        session.index,
+        stale_cells(session),
+        effectful=effectful(session.cells),
+        cell=chosen,
+        by_turn=False if every else None,
+    )
+    return written(picture, form)
 
 
 class EventsEndpoint(Stream):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,14 +141,16 @@ def draw(
     index: Index,
     stale: Mapping[str, Sequence[str]],
     *,
+    effectful: Collection[str] = (),
     files: bool = False,
     by_turn: bool | None = None,
     cell: str | None = None,
 ) -> Picture:
     """Return the picture of an index whose stale cells are these.
 
-    `by_turn` None collapses when there are too many cells; `cell` leaves only what it depends on
-    and what depends on it.
+    `effectful` are cells that change the world by what their code does; those whose record names
+    such a tool are known. `by_turn` None collapses when there are too many cells; `cell` leaves
+    only what it depends on and what depends on it.
     """
     cells = index["cells"]
     wanted = None
@@ -160,7 +162,7 @@ def draw(
         for entry in cells.values()
         if entry["type"] not in _STORY and (wanted is None or entry["cell_id"] in wanted)
     ]
-    nodes = [_cell_node(entry, stale, turn_of) for entry in entries]
+    nodes = [_cell_node(entry, stale, effectful, turn_of) for entry in entries]
     edges = _edges_of(entries, {node.key for node in nodes})
     counts = _counted(nodes)
     collapse = len(nodes) > MANY if by_turn is None else by_turn
@@ -193,7 +195,10 @@ def state_of(entry: Mapping[str, Any], causes: Sequence[str]) -> str:
 
 
 def _cell_node(
-    entry: Mapping[str, Any], stale: Mapping[str, Sequence[str]], turn_of: Mapping[str, int]
+    entry: Mapping[str, Any],
+    stale: Mapping[str, Sequence[str]],
+    effectful: Collection[str],
+    turn_of: Mapping[str, int],
 ) -> Node:
     key = entry["cell_id"]
     causes = stale.get(key, ())
@@ -203,7 +208,7 @@ def _cell_node(
         kind="cell",
         title=plain(entry["title"], _TITLE),
         state=state_of(entry, causes),
-        effectful=is_effectful(operation),
+        effectful=key in effectful or is_effectful(operation),
         number=entry["number"],
         last=entry["number"],
         operation=plain(operation, 40) if operation else None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
-from rlmnb.graph.effects import ANY, is_effectful, tools_called
+from rlmnb.graph.effects import ANY, effects_of, tools_called
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import (
     CodeCell,
@@ -62,7 +62,9 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 frozen=_frozen(
                     entry, called, source, can_ask=model is not None, ran=bool(own and run)
                 ),
-                effects=tuple(sorted(filter(is_effectful, called))),
+                effects=tuple(
+                    effects_of(source, None, run if own and isinstance(run, dict) else None)
+                ),
                 marked=_mark(record) if entry["status"] == "invalidated" else None,
                 depends={
                     other: entries[other]["output_hash"] if other in entries else None

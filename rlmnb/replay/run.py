@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rlmnb import digest
 from rlmnb.digest import MISSING
@@ -26,6 +26,7 @@ from rlmnb.graph.traces import (
     unedited,
 )
 from rlmnb.kernel.hidden import CHANCE
+from rlmnb.kernel.leave import MAY_CHANGE
 from rlmnb.kernel.tracker import is_history
 from rlmnb.replay.blocking import Blocked
 from rlmnb.replay.calling import Calling, count_reused
@@ -43,7 +44,7 @@ from rlmnb.replay.owning import ownership
 from rlmnb.replay.recording import Recorder, as_portable
 from rlmnb.replay.report import Report
 from rlmnb.replay.supply import Soiled, Supply, Unavailable
-from rlmnb.replay.wishes import Wishes, WishesGiven
+from rlmnb.replay.wishes import Wishes, WishesGiven, refusal
 from rlmnb.session import Session
 from rlmnb.store.byhand import began
 
@@ -160,7 +161,7 @@ class _Replay:
         preparing = asyncio.create_task(asyncio.to_thread(self._naming.prepare, due))
         async with self._opened_kernel(warm, cwd) as self._kernel:
             await preparing
-            self._kernel.about = lambda index: self._calling.about(self._by_number[index + 1])
+            self._kernel.about = self._about
             self._kernel.heard = self._heard
             self._needed_by_history = self._above_history(due)
             held = await self._begin() if warm is not None else {}
@@ -319,6 +320,11 @@ class _Replay:
         allowed = "raises-exception" in cell.tags
         if trace is not None and "problem" not in trace:
             self._supply.hold(trace)
+        if refused := (trace or {}).get("refused"):
+            # It would have changed things, through a function that another cell has made.
+            self._versions.touch((trace or {}).get("files_written", ()))
+            self._skip(cell, [*causes, refusal(refused)], cell.cell_id)
+            return
         run = self._completed(cell, trace)
         if not cell.effects:
             self._versions.know(run["files_written"])
@@ -351,6 +357,11 @@ class _Replay:
         reads, _ = closure(self._naming.names(cell), self._env)
         if not LOOKING.isdisjoint(reads):
             await asyncio.to_thread(self._recorder.settle)
+
+    def _about(self, index: int) -> dict[str, Any]:
+        """Return what the kernel is told with a cell."""
+        cell = self._by_number[index + 1]
+        return {**self._calling.about(cell), MAY_CHANGE: self._wishes.lets_change(cell)}
 
     def _heard(self, index: int, trace: Run) -> None:
         """Count the calls of whatever ran; keep them, too, of a cell that was only made again."""

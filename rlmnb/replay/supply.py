@@ -27,7 +27,7 @@ from rlmnb.replay.files import Versions, named_by
 from rlmnb.replay.holdings import Holdings
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.report import Report
-from rlmnb.replay.wishes import Wishes
+from rlmnb.replay.wishes import Wishes, refusal
 
 if TYPE_CHECKING:
     from rlmnb.replay.managed import ManagedKernel
@@ -322,12 +322,13 @@ class Supply:
             )
         if "rlmnb:pinned" in cell.tags:
             raise Unavailable(f"{producer} is pinned, and what it made cannot be restored", version)
-        await self._again(cell)
+        await self._again(cell, version)
         for name in version["names"]:
             # A new generator is not the old one, but it is what a full run would have.
             self.held[name] = version["digest"]
 
-    async def _again(self, cell: CodeCell) -> None:
+    async def _again(self, cell: CodeCell, wanted: Version) -> None:
+        """Run a cell once more, for a version that it makes."""
         before = self._start.copy()
         for other in self._cells:
             if other.cell_id == cell.cell_id:
@@ -338,6 +339,12 @@ class Supply:
         self._wishes.tell(cell.cell_id, cell.number, "running")
         self.put_files(cell, before)
         _, trace, _ = await self.kernel.run(cell.number - 1)
+        if refused := (trace or {}).get("refused"):
+            self._take_in(cell, trace)
+            raise Unavailable(
+                f"it needs what {cell.cell_id} made, which is not run again: {refusal(refused)}",
+                wanted,
+            )
         self._report.ran(cell.cell_id)
         self._wishes.tell(cell.cell_id, cell.number, "fresh")
         self._take_in(cell, trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -18,6 +19,8 @@ class Wishes:
     # The cells that may run, where not all of them may.
     only: frozenset[str] | None = None
     allow_effects: bool = False
+    # The cells that are allowed to, where not all that may run are.
+    effects_of: frozenset[str] | None = None
     fail_fast: bool = False
     timeout: float | None = None
     memory: int | None = None
@@ -36,13 +39,20 @@ class Wishes:
         """Say why a cell must not be run, None if it may."""
         if cell.frozen:
             return cell.frozen
-        asked_for = self.only is None or cell.cell_id in self.only
-        if cell.effects and not (self.allow_effects and asked_for):
-            tools = ", ".join(cell.effects)
-            return (
-                f"it changes things outside the notebook ({tools}): allow it with --allow-effects"
-            )
+        if cell.effects and not self.lets_change(cell):
+            return refusal(cell.effects)
         return None
+
+    def lets_change(self, cell: CodeCell) -> bool:
+        """Tell whether a cell may change things outside the notebook."""
+        among = [each for each in (self.only, self.effects_of) if each is not None]
+        return self.allow_effects and all(cell.cell_id in each for each in among)
+
+
+def refusal(tools: Iterable[str]) -> str:
+    """Say why a cell that calls these tools is left as it is."""
+    named = ", ".join(tools)
+    return f"it changes things outside the notebook ({named}): allow it with --allow-effects"
 
 
 class WishesGiven(TypedDict, total=False):
@@ -51,6 +61,7 @@ class WishesGiven(TypedDict, total=False):
     force: frozenset[str]
     only: frozenset[str] | None
     allow_effects: bool
+    effects_of: frozenset[str] | None
     fail_fast: bool
     timeout: float | None
     memory: int | None

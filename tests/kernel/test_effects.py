@@ -169,6 +169,55 @@ def test_a_write_that_changes_is_followed_by_the_edit_and_the_read_below_it():
     assert Path("f.txt").read_text() == "x c"
 
 
+def test_an_effect_through_a_function_of_another_cell_is_an_effect(run, run_json):
+    session = Session.create("demo", cwd=".")
+    session.append("def note(n):\n    return tools.Bash(command=f'echo {n} >> log')")
+    session.append("n = 1")
+    session.append("note(n)\nprint('noted', n)")
+    session.append("print('below')", dependencies=[session.cell(3).cell_id])
+    replay(session, allow_effects=True, force=frozenset(session.index["cells"]))
+    change(2, "n = 2")
+    (planned,) = run_json("replay", "demo", "--dry-run")["would_skip"]
+    assert (session.cell(planned["cell_id"]).number, planned["effects"]) == (3, ["Bash"])
+    assert [n["effectful"] for n in run_json("graph", "demo")["nodes"]] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    report = replay(Session.open("demo"))
+    assert numbers(session, report.skipped) == [3, 4]
+    assert shown(3) == "noted 1\n"
+    # Code that nobody has seen run: the kernel says no, and all stays as it was.
+    for source in (
+        "note(n + 1)\nprint('noted', n)",
+        "try:\n    note(n + 1)\nexcept Exception:\n    n = 'caught'\nprint(n)",
+    ):
+        change(3, source)
+        report = replay(Session.open("demo"))
+        assert numbers(session, report.skipped) == [3, 4]
+        assert "(Bash): allow it with --allow-effects" in report.causes[report.skipped[0]][-1]
+        assert (report.executed, report.failed, shown(3)) == ([], [], "noted 1\n")
+    asked = run("exec", "demo", "print(n)")
+    assert asked.returncode == 1
+    assert "rlmnb replay demo --allow-effects" in asked.stderr
+    assert Path("log").read_text() == "1\n"
+    report = replay(Session.open("demo"), allow_effects=True)
+    assert shown(3) == "2\n"
+    assert Path("log").read_text() == "1\n3\n"
+    assert numbers(session, report.skipped) == []
+
+
+def test_an_effect_among_magics_is_an_effect():
+    Path("precious.txt").write_text("mine")
+    session = Session.create("demo", cwd=".")
+    for line in ("%time ", "%%time\n", "there = !ls\n"):
+        session.append(line + "tools.Bash(command='rm -f precious.txt')")
+    report = replay(session, force=frozenset(session.index["cells"]))
+    assert numbers(session, report.skipped) == [1, 2, 3]
+    assert Path("precious.txt").read_text() == "mine"
+
+
 def test_selected_cells_run_with_what_they_need_and_the_rest_is_left():
     session = Session.create("demo", cwd=".")
     for source in ("a = 1", "b = 10", "print(a)", "print(b)"):

@@ -170,6 +170,12 @@ def test_an_effect_between_cells_that_need_each_other_is_pointed_out():
     assert session.cell(second).dependencies == (first,)
 
 
+def test_an_effect_in_code_of_ones_own_is_one_too():
+    called = "done = tools.Bash(command=name)\nprint('ran')"
+    (found,) = linted("name = 'x'", called, "print(done)", c1="ran\n", c2="")
+    assert (found.rule, found.cell_id) == ("effect-in-chain", "c1")
+
+
 @pytest.mark.parametrize(
     ("operation", "effectful"),
     [("Bash", True), ("Write", True), ("mcp__mail__send", True), ("Read", False), (None, False)],

@@ -219,7 +219,7 @@ def test_a_notebook_is_edited_cell_by_cell(tools):
 
 
 def test_effects_are_refused_where_they_are_not_allowed():
-    tools = Tools(allowed=lambda: False)
+    tools = Tools(allowed=lambda _: False)
     for sly in ("_effects", "_allowed"):
         with pytest.raises(AttributeError):
             setattr(tools, sly, lambda: True)
