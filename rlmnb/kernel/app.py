@@ -8,6 +8,7 @@ import builtins
 import contextlib
 import io
 import json
+import logging
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.parentpoller import ParentPollerUnix
 from zmq import ENOTSOCK, ZMQError
 
 from rlmnb import models
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _STORE_SECONDS = 0.1
 _LIFE_SECONDS = 2.0
+_PARENT_SECONDS = 1.0
 
 
 class RlmnbKernel(IPythonKernel):
@@ -56,6 +59,7 @@ class RlmnbKernel(IPythonKernel):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
+        self.log.addFilter(_is_news)
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
         self._storing = False
@@ -126,6 +130,11 @@ class RlmnbKernel(IPythonKernel):
                 self._client = 0
                 if os.path.isdir("/proc/self"):
                     os.kill(os.getpid(), signal.SIGINT)
+
+    def end_without_parent(self) -> None:
+        """End, as whoever started this kernel is gone; what cells have made is not lost."""
+        self._store_now()
+        os._exit(1)
 
     @property
     def tracker(self) -> Tracker:
@@ -203,25 +212,40 @@ class RlmnbKernel(IPythonKernel):
             reply = await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
             return reply
         finally:
-            if followed is None:
-                failed = reply.get("status") != "ok"
-                self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
-            else:
-                self._trace = followed
-            told = self._leave.finish()
-            if self._calls is not None:
-                told |= self._calls.finish()
-            if told:
-                self._trace = {**(self._trace or {}), **told}
-            if "problem" in (self._trace or {}) and self._tracker is not None:
-                self._tracker.watch.stop()
-                self._tracker.groups.known.clear()
-                self._disturbance.noted = True
-            if self._by_hand is None or not self._by_hand.running:
-                self._store_soon()
-            self._disturbance.rest(self.shell)
-            self._last_used = time.monotonic()
-            self._busy = False
+            concluded = False
+            try:
+                self._conclude(followed, failed=reply.get("status") != "ok")
+                concluded = True
+            finally:
+                if not concluded:
+                    # An interrupt came after the cell: what it has left was not looked at.
+                    self._rely_on_nothing()
+                self._last_used = time.monotonic()
+                self._busy = False
+
+    def _conclude(self, followed: dict[str, Any] | None, *, failed: bool) -> None:
+        """Look at what a cell has left, and have it stored."""
+        if followed is None:
+            self._trace = _quietly(lambda: self._finish(failed=failed)) or self._trace
+        else:
+            self._trace = followed
+        told = self._leave.finish()
+        if self._calls is not None:
+            told |= self._calls.finish()
+        if told:
+            self._trace = {**(self._trace or {}), **told}
+        if "problem" in (self._trace or {}):
+            self._rely_on_nothing()
+        if self._by_hand is None or not self._by_hand.running:
+            self._store_soon()
+        self._disturbance.rest(self.shell)
+
+    def _rely_on_nothing(self) -> None:
+        """Take everything in the kernel for changed: a cell could not be followed."""
+        if self._tracker is not None:
+            self._tracker.watch.stop()
+            self._tracker.groups.known.clear()
+            self._disturbance.noted = True
 
     def _begin_by_hand(self, by_hand: ByHand, code: str, options: dict[str, Any]) -> None:
         parent = self.get_parent("shell") or {}  # type: ignore[no-untyped-call]
@@ -319,6 +343,40 @@ class RlmnbKernel(IPythonKernel):
         return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
 
 
+class RlmnbKernelApp(IPKernelApp):
+    """What starts the kernel, and ends it when nobody is left to use it."""
+
+    def init_poller(self) -> None:
+        """Look after whoever started this kernel; ipykernel's own way would store nothing."""
+        super().init_poller()  # type: ignore[no-untyped-call]
+        if isinstance(self.poller, ParentPollerUnix):
+            self.poller = _Poller(self, self.poller.parent_pid)
+
+
+class _Poller(threading.Thread):
+    """Ends the kernel with the process that started it."""
+
+    def __init__(self, app: RlmnbKernelApp, parent: int) -> None:
+        super().__init__(name="rlmnb-parent", daemon=True)
+        self._app = app
+        # Where another process stands between the two, only the end of that one can be seen.
+        self._parent = parent if parent == os.getppid() else 0
+
+    def run(self) -> None:
+        """Wait for the end of that process."""
+        while os.getppid() == self._parent or (not self._parent and os.getppid() != 1):
+            time.sleep(_PARENT_SECONDS)
+        kernel = self._app.kernel
+        if kernel is not None:
+            kernel.end_without_parent()
+        os._exit(1)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell what is worth a line in somebody's terminal: not that they have pressed Ctrl-C."""
+    return not record.getMessage().startswith("KeyboardInterrupt caught in kernel")
+
+
 def _has_code(version: dict[str, Any]) -> bool:
     """Tell whether a version may have functions in it, whose source somebody may ask for."""
     return bool(version["refs"]) or version["names"][0][:1] != "$"
@@ -384,4 +442,4 @@ def main() -> None:
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)
     keep_bytecode_honest()
-    IPKernelApp.launch_instance(kernel_class=RlmnbKernel)
+    RlmnbKernelApp.launch_instance(kernel_class=RlmnbKernel)

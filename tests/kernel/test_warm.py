@@ -378,6 +378,27 @@ def test_killing_any_party_leaves_no_kernel_behind_and_loses_nothing():
     assert texts()[2] == "1\n"
 
 
+def test_what_cells_made_is_stored_also_when_whoever_replays_is_killed_at_once(monkeypatch):
+    # As on a machine that is so busy that nothing was stored yet.
+    Path("sitecustomize.py").write_text(
+        "import sys\nif '-m' in sys.orig_argv and 'rlmnb.kernel' in sys.orig_argv:\n"
+        "    import rlmnb.kernel.app as app\n    app._STORE_SECONDS = 600\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    write("x = [1]", "import time\ntime.sleep(60)", "print(x)")
+    process = start_replay("nb.ipynb")
+    for _ in polls(30):
+        journal = next(Path(".rlmnb").rglob("journal.jsonl"), None)
+        if journal and '"c0"' in journal.read_text():
+            break
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate()
+    assert any(all(warm._born(int(each)) is None for each in children) for _ in polls(30))
+    edit(1, "y = 2")
+    assert replayed().executed == ["c1", "c2"]
+
+
 def test_an_interrupt_of_a_replay_with_a_kernel_of_its_own_ends_it_in_order():
     write("x = 1", "import time\ntime.sleep(60)", "print(x)")
     process = start_replay("nb.ipynb", stderr=subprocess.PIPE)
@@ -390,6 +411,12 @@ def test_an_interrupt_of_a_replay_with_a_kernel_of_its_own_ends_it_in_order():
     assert (process.returncode, told) == (130, b"")
     edit(1, "y = 2")
     assert replayed().executed == ["c1", "c2"]
+
+
+def test_an_interrupt_at_any_moment_prints_nothing_of_the_kernels_own():
+    write("get_ipython().kernel.log.error('KeyboardInterrupt caught in kernel.')")
+    process = start_replay("nb.ipynb", stderr=subprocess.PIPE)
+    assert process.communicate(timeout=60)[1] == b""
 
 
 def test_an_interrupt_leaves_the_kernel_usable():
