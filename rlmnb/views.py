@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
 from rlmnb import digest
@@ -172,9 +173,23 @@ class Cells(Sequence[Cell]):
         return iter(self._found)
 
     def __call__(
-        self, *, type: str | None = None, status: str | None = None, file: str | None = None
+        self,
+        *,
+        type: str | None = None,
+        status: str | None = None,
+        file: str | None = None,
+        text: str | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
     ) -> Cells:
-        """Return the cells of a type or tool, in a status (also `fresh`, `stale`), of a file."""
+        """Return the cells that match all of these.
+
+        `type` is also the name of a tool, `status` also `fresh` or `stale`; `text` stands in the
+        source or in what the cell shows, in any case; `since` and `until` are about when the cell
+        was begun.
+        """
+        first = None if since is None else moment(since)
+        last = None if until is None else moment(until)
         if status is not None and status not in _STATUSES:
             raise InvalidNameError(f"no status {status!r}; there are {', '.join(_STATUSES)}")
         return Cells(
@@ -184,6 +199,8 @@ class Cells(Sequence[Cell]):
                 if (type is None or type in (cell.type, cell.entry.get("operation")))
                 and (status is None or _has_status(cell, status))
                 and (file is None or any(same_file(path, file) for path in files_of(cell.entry)))
+                and _is_between(cell, first, last)
+                and (text is None or _has_text(cell, text))
             ]
         )
 
@@ -192,6 +209,32 @@ def _has_status(cell: Cell, status: str) -> bool:
     if status in ("fresh", "stale"):
         return cell.status is not None and cell.stale == (status == "stale")
     return cell.status == status
+
+
+def moment(given: str | datetime) -> datetime:
+    """Return a moment from what a person or a record says; without a zone it is local time."""
+    try:
+        found = given if isinstance(given, datetime) else datetime.fromisoformat(given.strip())
+        return found.astimezone()
+    except (ValueError, OverflowError):
+        raise InvalidNameError(
+            f"{given!r} is no time; wanted 2026-11-17, 2026-11-17T09:30 or 2026-11-17T09:30:00Z"
+        ) from None
+
+
+def _is_between(cell: Cell, first: datetime | None, last: datetime | None) -> bool:
+    if first is None and last is None:
+        return True
+    try:
+        began = moment(cell.entry.get("created_at") or "")
+    except InvalidNameError:
+        return False  # text, or a cell of a person: nobody wrote down when
+    return (first is None or first <= began) and (last is None or began <= last)
+
+
+def _has_text(cell: Cell, text: str) -> bool:
+    wanted = text.casefold()
+    return wanted in cell.source.casefold() or wanted in text_of(cell.outputs).casefold()
 
 
 def effectful(cells: Iterable[Cell]) -> frozenset[str]:

@@ -236,7 +236,14 @@ def list_cells(args: Namespace) -> int:
     session = judged(opened(args))
     selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
     found = session.select(selector) if selector else session.cells
-    found = found(type=args.type, status=args.status, file=args.file)
+    found = found(
+        type=args.type,
+        status=args.status,
+        file=args.file,
+        text=args.text,
+        since=args.since,
+        until=args.until,
+    )
     if args.json:
         text.print_lines_as_json(cell.as_json() for cell in found)
         return 0

@@ -173,7 +173,8 @@ def _calls_line(report: Report) -> str:
 
 
 def _tell_report(session: Session, report: Report) -> None:
-    for cell_id in report.executed[:_SHOWN]:
+    failed = [each for each in report.failed if each not in report.executed[:_SHOWN]]
+    for cell_id in [*report.executed[:_SHOWN], *failed[:_SHOWN]]:
         cell = session.cell(cell_id)
         word = "failed" if cell_id in report.failed else "ran"
         style = "failed" if word == "failed" else "fresh"
@@ -183,12 +184,16 @@ def _tell_report(session: Session, report: Report) -> None:
             text.say("        because ", cause)
         if cell_id in report.errors:
             text.say("        ", report.errors[cell_id])
-    if len(report.executed) > _SHOWN:
-        text.say(f"and {len(report.executed) - _SHOWN} more")
-    for cell_id in report.skipped:
-        text.say(text.painted("skipped", "stale"), f"{session.cell(cell_id).number:>4}  {cell_id}")
+    if (more := len(report.executed) - _SHOWN - len(failed[:_SHOWN])) > 0:
+        text.say(f"and {more} more; all of them with --json")
+    for cell_id in report.skipped[:_SHOWN]:
+        cell = session.cell(cell_id)
+        text.say(text.painted("skipped", "stale"), f"{cell.number:>4}  {cell_id}  ",
+                 cell.entry["title"][:_TITLE])  # fmt: skip
         for cause in report.causes[cell_id]:
             text.say("        because ", cause)
+    if len(report.skipped) > _SHOWN:
+        text.say(f"and {len(report.skipped) - _SHOWN} more that were skipped")
     parts = [f"{len(report.executed)} ran", f"{len(report.reused)} reused"]
     parts += [f"{len(report.failed)} failed"] if report.failed else []
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
@@ -265,7 +270,8 @@ def invalidate(args: Namespace) -> int:
     if not changed:
         state = "is marked" if args.undo else "is finished, so there is nothing to mark"
         text.note(f"no cell that {asked} names {state}")
-    text.say(f"{len(changed)} marked, {len(stale)} stale in all; outputs stay until a replay")
+    done = "no longer marked" if args.undo else "marked"
+    text.say(f"{len(changed)} {done}, {len(stale)} stale in all; outputs stay until a replay")
     return 0
 
 

@@ -265,6 +265,18 @@ def test_what_if_on_a_fork_leaves_the_session_alone(run, run_json):
     assert run("replay", "demo", "--edit", "1", "x").returncode == 2
 
 
+def test_a_cell_that_fails_is_named_however_many_ran(run):
+    session = Session.create("demo", cwd=".")
+    for number in range(52):
+        session.append(f"x{number} = {number}")
+    session.append("boom = 1 / 0")
+    told = run("replay", "demo", "--force")
+    assert told.returncode == 1
+    assert "failed   53" in told.stdout
+    assert "ZeroDivisionError: division by zero" in told.stdout
+    assert "and 2 more; all of them with --json" in told.stdout
+
+
 def test_the_difference_a_replay_made(run):
     session = Session.create("demo", cwd=".")
     session.append("x = 1\nprint(x)")

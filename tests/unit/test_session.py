@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,25 @@ def test_cells_can_be_filtered_and_sliced(tmp_path):
     assert [cell.number for cell in session.cells(file="th.py")] == []
     assert [cell.number for cell in session.cells(status="stale")] == [3]
     assert [cell.number for cell in session.cells[1:]] == [2, 3]
+
+
+def test_cells_are_found_by_their_text_and_their_time(run_json, run):
+    session = Session.create("demo")
+    session.append(source="x = 1", created_at="2026-03-01T10:00:00Z")
+    session.append(source="print('Login')", output="welcome", created_at="2026-03-02T10:00:00.5Z")
+    session.append(source="y = 2")
+    assert [cell.number for cell in session.cells(text="LOGIN")] == [2]
+    assert [cell.number for cell in session.cells(text="Welcome")] == [2]
+    assert [cell.number for cell in session.cells(since="2026-03-02T00:00Z")] == [2, 3]
+    assert [cell.number for cell in session.cells(until="2026-03-02T00:00Z")] == [1]
+    later = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    assert [cell.number for cell in session.cells(until=later, text="1")] == [1]
+    assert [row["number"] for row in run_json("cells", "demo", "--since", "1h")] == [3]
+    assert [row["number"] for row in run_json("cells", "demo", "--until", "1h", "--text", "=")] == [
+        1
+    ]
+    wrong = run("cells", "demo", "--since", "yesterday")
+    assert (wrong.returncode, "is no time; wanted" in wrong.stderr) == (2, True)
 
 
 def test_a_tool_cell_knows_its_call_and_its_file():

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import time
+
 from rlmnb.cli.arguments.common import (
     Commands,
     one_cell,
     selectors,
     session,
 )
+from rlmnb.errors import ModelError
 from rlmnb.format.cells import CELL_TYPES, STATUSES
+from rlmnb.format.times import from_seconds
+from rlmnb.models.modes import seconds
+
+
+def when_said(value: str) -> str:
+    """Read a moment from the command line; a length of time is meant to be that long ago."""
+    try:
+        return from_seconds(time.time() - seconds(value))
+    except (ModelError, OverflowError):
+        return value
 
 
 def add_reading(commands: Commands) -> None:
@@ -27,6 +40,7 @@ def add_reading(commands: Commands) -> None:
         "reading:list_cells",
         "list the cells of a session",
         "rlmnb cells --type tool --file auth.py --status stale\n"
+        "  rlmnb cells --text login --since 2h\n"
         "  rlmnb cells demo 2-4,downstream:7",
     )
     session(parser)
@@ -38,6 +52,10 @@ def add_reading(commands: Commands) -> None:
         "--status", choices=("fresh", "stale", "new", *STATUSES), help="in this status"
     )
     parser.add_argument("--file", metavar="PATH", help="that read or wrote this file")
+    parser.add_argument("--text", help="with this in their source or output, in any case")
+    when = "2026-11-17, 2026-11-17T09:30, or how long ago: 90m, 2h, 7d"
+    parser.add_argument("--since", type=when_said, metavar="WHEN", help=f"begun since {when}")
+    parser.add_argument("--until", type=when_said, metavar="WHEN", help="begun until then")
     parser = add(
         "cell", "reading:show_cell", "show one cell", "rlmnb cell cell_4f0z --session demo"
     )
