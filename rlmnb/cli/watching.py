@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from dataclasses import dataclass, field
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import opened
 from rlmnb.errors import RlmnbError
 from rlmnb.replay.cells import stale_cells
-from rlmnb.replay.watching import changes
+from rlmnb.replay.watching import changes, grounds
 from rlmnb.session import Session
 
 
@@ -17,16 +18,14 @@ def watch(args: Namespace) -> int:
     """Say after every change what became stale; with --replay, bring it up to date."""
     session = opened(args)
     target = session.place.notebook
-    known: dict[str, list[str]] = {}
-    first = True
+    seen: _Seen | None = None
     try:
         for _ in changes(session, debounce=args.debounce):
-            if first and not args.json:
+            if seen is None and not args.json:
                 text.note(f"watching {session.place.name}; Ctrl-C ends it")
             try:
                 session = Session.open(target)
-                known = _look(session, known, args, first=first)
-                first = False
+                seen = _look(session, seen, args)
             except RlmnbError as error:
                 # Half of an edit, a notebook that is being saved: the next change will tell.
                 text.note(f"rlmnb: {error.message}")
@@ -38,10 +37,22 @@ def watch(args: Namespace) -> int:
     return 0
 
 
-def _look(
-    session: Session, known: dict[str, list[str]], args: Namespace, *, first: bool
-) -> dict[str, list[str]]:
-    """Say what changed since the last look; return what is stale now."""
+@dataclass(frozen=True)
+class _Seen:
+    """How things stood after the last look."""
+
+    stale: dict[str, list[str]]
+    # What the last replay went by, if there was one.
+    grounds: dict[str, object] = field(default_factory=dict)
+
+    def holds(self, stale: dict[str, list[str]], now: dict[str, object]) -> bool:
+        """Tell whether a replay would only do what the last one has done."""
+        return self.stale == stale and now.items() <= self.grounds.items()
+
+
+def _look(session: Session, seen: _Seen | None, args: Namespace) -> _Seen:
+    """Say what changed since the last look; return how things stand now."""
+    first, known = seen is None, seen.stale if seen else {}
     stale = stale_cells(session)
     new = {each: causes for each, causes in stale.items() if known.get(each) != causes}
     gone = [each for each in known if each not in stale]
@@ -51,10 +62,16 @@ def _look(
             text.print_json({"event": "stale", "stale": causes, "fresh_again": gone})
     else:
         _tell(session, new, gone, len(stale), first=first)
-    if args.replay and stale:
-        stale = _replay(session, args)
+    now = grounds(session)
+    # Our own replay changes the notebook, too: what it could not do is not tried for ever.
+    if args.replay and stale and not (seen and seen.holds(stale, now)):
+        after = _replay(session, args)
+        # Of what a cell has come to read meanwhile, only the version of now is known.
+        seen = _Seen(stale_cells(after), {**grounds(after), **now})
+    else:
+        seen = _Seen(stale, seen.grounds if seen else {})
     _flush()
-    return stale
+    return seen
 
 
 def _tell(
@@ -70,7 +87,8 @@ def _tell(
         text.say(f"{text.count(count, 'stale cell')}")
 
 
-def _replay(session: Session, args: Namespace) -> dict[str, list[str]]:
+def _replay(session: Session, args: Namespace) -> Session:
+    """Bring a session up to date, and return it as it is then."""
     from rlmnb.replay.run import replay
 
     report = replay(session, keep_kernel=True, allow_effects=False)
@@ -82,10 +100,11 @@ def _replay(session: Session, args: Namespace) -> dict[str, list[str]]:
         for cell_id in report.executed:
             word = "failed" if cell_id in report.failed else "ran"
             text.say(text.painted(f"{word:<6}", "failed" if word == "failed" else "fresh"),
-                     f"{session.cell(cell_id).number:>4}  {cell_id}")  # fmt: skip
+                     f"{session.cell(cell_id).number:>4}  {cell_id}  ",
+                     report.errors.get(cell_id, ""))  # fmt: skip
         text.say(f"{len(report.executed)} ran, {len(report.reused)} reused; "
                  f"{report.seconds:.2f} s, kernel {report.kernel}")  # fmt: skip
-    return stale_cells(session)
+    return session
 
 
 def _flush() -> None:

@@ -58,6 +58,27 @@ class _Among:
         return path in self._wanted
 
 
+def grounds(session: Session) -> dict[str, object]:
+    """Return what a replay goes by and does not change itself: code, and files of others.
+
+    While it is the same, cells that a replay has left stale would only fail once more.
+    """
+    cells = code_cells(session)
+    own = {session.place.notebook}.union(*(cell.written for cell in cells))
+    found: dict[str, object] = {
+        cell.cell_id: (cell.source_hash, cell.tags, cell.marked) for cell in cells
+    }
+    return found | {path: _version(path) for path in watched(session) - own}
+
+
+def _version(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def watched(session: Session) -> set[str]:
     """Return the files whose change may make a cell stale."""
     found = {session.place.notebook}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from rlmnb import Session
+from rlmnb.cli import watching
 from rlmnb.replay import warm
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
@@ -317,4 +319,36 @@ def test_watch_tells_of_every_change_and_replays_it():
         assert numbers(session, lines(process.stdout, "replay")["executed"]) == [2]
         assert shown(2) == "TWO\n"
         process.terminate()
+    warm.stop(session.place)
+
+
+def test_watch_tries_what_fails_once_and_again_when_there_is_a_reason_to(capsys):
+    session = Session.create("demo", cwd=".")
+    session.append("text = open('data.txt').read()")
+    session.append("print(text)")
+    Path("data.txt").write_text("there")
+    replay(session, keep_kernel=True, force=frozenset(session.index["cells"]))
+    Path("data.txt").unlink()
+    seen = None
+
+    def look() -> list[dict[str, object]]:
+        nonlocal seen
+        how = Namespace(json=True, replay=True)
+        seen = watching._look(Session.open("demo"), seen, how)
+        told = map(json.loads, capsys.readouterr().out.splitlines())
+        return [event for event in told if event["event"] == "replay"]
+
+    (tried,) = look()
+    assert numbers(session, tried["failed"]) == [1]
+    assert (look(), look()) == ([], [])
+    Path("data.txt").write_text("here")
+    (done,) = look()
+    assert (numbers(session, done["executed"]), done["failed"]) == ([1, 2], [])
+    change(2, "print(text, nosuch)")
+    assert len(look()) == 1
+    assert (look(), shown(1)) == ([], "")
+    change(2, "print(text, text)")
+    assert len(look()) == 1
+    assert shown(2) == "here here\n"
+    assert look() == []
     warm.stop(session.place)
