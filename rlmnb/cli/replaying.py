@@ -111,6 +111,10 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     chosen: list[str] | None = None
     if selector:
         only, chosen = asked_for(session, selector)
+        if not chosen:
+            text.note(
+                f"no cell matches {selector}; see them with: rlmnb cells {session.place.word}"
+            )
     force = frozenset[str]()
     if args.force:
         named = {cell.cell_id for cell in code_cells(session)}
@@ -268,7 +272,7 @@ def invalidate(args: Namespace) -> int:
     for cell_id in changed:
         text.say(f"{cell_id}  {word}  ", session.cell(cell_id).entry["title"][: _TITLE - 10])
     if not changed:
-        state = "is marked" if args.undo else "is finished, so there is nothing to mark"
+        state = "is marked" if args.undo else "can be marked: it is already, or has no result"
         text.note(f"no cell that {asked} names {state}")
     done = "no longer marked" if args.undo else "marked"
     text.say(f"{len(changed)} {done}, {len(stale)} stale in all; outputs stay until a replay")

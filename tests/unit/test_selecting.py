@@ -133,3 +133,12 @@ def test_nothing_to_mark_is_said(session, run):
     done = run("invalidate", "demo", "2", "--undo")
     assert done.returncode == 0
     assert "no cell that 2 names is marked" in done.stderr
+    run("invalidate", "demo", "2")
+    again = run("invalidate", "demo", "2")
+    assert "no cell that 2 names can be marked: it is already, or has no result" in again.stderr
+
+
+def test_a_replay_of_no_cell_says_so(session, run):
+    done = run("replay", "demo", "type:nosuch", "--dry-run")
+    assert done.returncode == 0
+    assert "no cell matches type:nosuch; see them with: rlmnb cells demo" in done.stderr
