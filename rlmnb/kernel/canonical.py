@@ -8,6 +8,7 @@ mutable objects a value is made of, so that variables which share any are known 
 
 from __future__ import annotations
 
+import abc
 import collections
 import copyreg
 import enum
@@ -20,7 +21,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from rlmnb.kernel.codenames import names_in
+from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
@@ -56,7 +57,6 @@ _DEEPEST_STORED = 200
 _DEEPEST = 50_000
 # Names through which a function can reach any variable; whoever calls it can, too.
 ANY_NAME = "globals"
-_OPAQUE = frozenset({"__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__"})
 
 
 class Unstorable(Exception):  # noqa: N818 - not an error: such values are made again when needed
@@ -246,6 +246,8 @@ class Walk:
             inner = Walk(self._namespace, self._token, self._shared)
             inner._depth = self._depth
             inner._value(item)
+            # Going round in a circle, both would live on, and keep alive what was looked at.
+            inner._shared = _Shared()
             known[id(item)] = inner
         found = known[id(item)]
         if found is None:
@@ -298,7 +300,7 @@ class Walk:
             self.refs.add(f"${value.__globals__.get('__name__')}")
         else:
             self.refs |= names.touched
-            if names.attributes & _OPAQUE or "get_ipython" in names.reads:
+            if names.attributes & OPAQUE_ATTRIBUTES or "get_ipython" in names.reads:
                 self.refs.add(ANY_NAME)
         self._tell(b"function", value.__qualname__.encode())
         self._code(value.__code__)
@@ -403,6 +405,10 @@ class Walk:
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
+        if isinstance(value, abc.ABCMeta):
+            known = [each() for each in abc._get_dump(value)[0]]  # type: ignore[attr-defined]
+            if registered := [each for each in known if each is not None]:
+                self._unordered(b"registered", registered)
 
     def _descriptor(self, value: Any) -> None:
         self.ids.add(id(value))
@@ -414,7 +420,15 @@ class Walk:
 
     def _module(self, value: types.ModuleType) -> None:
         self._tell(b"module", value.__name__.encode())
-        self.refs.add(f"${value.__name__}")
+        if sys.modules.get(value.__name__) is value:
+            self.refs.add(f"${value.__name__}")
+            return
+        # It was made by hand and cannot be imported: it is an object with attributes.
+        self.ids.add(id(value))
+        self.problem = self.problem or "a module that cannot be imported"
+        for key in sorted(set(vars(value)) - {"__builtins__"}):
+            self._tell(b"attribute", key.encode())
+            self._value(vars(value)[key])
 
     def _importable(self, value: Any) -> None:
         name = importable_name(value)

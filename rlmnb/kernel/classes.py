@@ -6,6 +6,7 @@ What that did is stored with whatever it was done to; done once more, it would b
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,8 +50,11 @@ def make_class(
 def fill_class(made: type, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """Give a class its attributes, whatever its metaclass does when they are set."""
     for name, value in state[0].items():
-        if name != "_abc_impl":  # it has one of its own
+        if name != "_abc_impl":
             type.__setattr__(made, name, value)
+            continue
+        for each in value:
+            abc.ABCMeta.register(made, each)  # type: ignore[arg-type]
 
 
 def _is_notebooks(value: type) -> bool:

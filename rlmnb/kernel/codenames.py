@@ -11,6 +11,13 @@ _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
 _DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+# Through these, code can reach any variable by a name that it does not show.
+OPAQUE_ATTRIBUTES = frozenset(
+    {
+        "__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__", "get_objects",
+        "get_type_hints", "read_pickle", "__subclasses__", "testmod",
+    }
+)  # fmt: skip
 
 
 class CodeNames:

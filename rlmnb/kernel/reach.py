@@ -10,28 +10,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlmnb.graph.names import order_of_use
-from rlmnb.kernel.codenames import CodeNames, names_in
+from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
 
 MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
 _OPAQUE_NAMES = frozenset(
     {"exec", "eval", "globals", "locals", "vars", "dir", "get_ipython", "__import__", "compile"}
 )
-_OPAQUE_ATTRIBUTES = frozenset(
-    {
-        "__globals__",
-        "f_globals",
-        "f_locals",
-        "_getframe",
-        "user_ns",
-        "__main__",
-        "get_objects",
-        "get_type_hints",
-        "read_pickle",
-    }
-)
-
-
+# So it can when it runs the tests that the notebook has, or gives code as a text.
+_TESTS, _RUNS = frozenset({"unittest"}), frozenset({"main"})
+_MAIN = "__main__"
 # With one of these a cell can bring back an object whose class it does not name.
 _PICKLES = frozenset({"pickle", "cloudpickle", "dill", "joblib", "shelve"})
 _LOADS = frozenset({"load", "loads", "open", "Unpickler"})
@@ -164,7 +152,9 @@ def follow(
             refs |= leads_to
             waiting.extend(leads_to)
     pickled = found & _PICKLES and names.attributes & _LOADS
-    opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & _OPAQUE_ATTRIBUTES)
+    tested = found & _TESTS and names.attributes & _RUNS
+    told = any(_MAIN in text and text != _MAIN for text in names.strings)
+    opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
     # A name that is surely set, and not looked at before, is not read: what it was is no matter.
     only_stored = (names.sure & names.writes) - names.early - refs
-    return frozenset(found - only_stored), opaque or bool(pickled)
+    return frozenset(found - only_stored), opaque or told or bool(pickled or tested)

@@ -142,7 +142,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return types.MappingProxyType, (gc.get_referents(value)[0],)
         if kind.__module__ == "numpy" and kind.__name__ == "ndarray" and _is_small_owner(value):
             # Made of a buffer, an array would not own its memory, which a program can see.
-            return value.__reduce__()
+            return value.__reduce__() if value.flags.writeable else (_read_only, (value.copy("K"),))
         if isinstance(value, type) and value.__bases__ == (tuple,) and "_fields" in vars(value):
             return _make_named_tuple, _named_tuple_parts(value)
         reduced = super().reducer_override(value)
@@ -160,6 +160,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if value.__globals__ is self._namespace:
             return True
         return importable_name(value) is None and _module_of(value.__globals__) is not None
+
+
+def _read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
 
 
 def _is_small_owner(array: Any) -> bool:

@@ -50,6 +50,9 @@ COUNTING_BASE = """class A:
     def __init_subclass__(cls):
         super().__init_subclass__()
         A.below.append(cls.__name__)"""
+TESTING = """import io
+runner = unittest.TextTestRunner(stream=io.StringIO())
+unittest.main(argv=['tests'], exit=False, testRunner=runner);"""
 # It can be pickled, but what comes of it cannot be loaded.
 RAISED = """class Odd(Exception):
     def __init__(self, a):
@@ -445,6 +448,59 @@ CASES = {
         ["class A: n = 0", "class B(A): n = 0", "k = 1", "A.n = 5\nprint(B.n)"],
         [3],
         {3: "A.n = 6\nprint(B.n)"},
+    ),
+    "a class that is registered with another": Case(
+        [
+            "import abc\nclass A(abc.ABC): pass",
+            "A.register(int);",
+            "print(isinstance(1, A), isinstance('', A))",
+        ],
+        [1, 2],
+        {1: "A.register(str);"},
+    ),
+    "the classes below a class": Case(
+        ["class A: pass", "class B(A): pass", "print([c.__name__ for c in A.__subclasses__()])"],
+        None,
+        {1: "class C(A): pass"},
+    ),
+    "a module that was made by hand": Case(
+        [
+            "import types\nm = types.ModuleType('m')\nm.x = [1]",
+            "q = m.x",
+            "m.x.append(2)",
+            "print(m.x, q is m.x)",
+        ],
+        [0, 1, 2, 3],
+        {2: "m.x.append(3)"},
+    ),
+    "an array that is only to be read": Case(
+        [
+            "import numpy as np\na = np.arange(3)\na.flags.writeable = False",
+            "k = 1",
+            "try:\n    a[0] = k\nexcept ValueError as error:\n    print(error)",
+        ],
+        [1, 2],
+        {1: "k = 2"},
+    ),
+    "what only a set held is gone at once": Case(
+        [COUNTING, "s = {a}\ndel a", "k = 1", "del s\nprint('after', k)"], None, {2: "k = 2"}
+    ),
+    "the tests of a notebook": Case(
+        [
+            "def f(): return 1",
+            "import unittest\nclass T(unittest.TestCase):\n    def test_f(self): print(f())",
+            TESTING,
+        ],
+        None,
+        {0: "def f(): return 2"},
+    ),
+    "code that is given as a text": Case(
+        [
+            "def f(): print(1)",
+            "import timeit\ntimeit.timeit('f()', setup='from __main__ import f', number=1);",
+        ],
+        [0, 1],
+        {0: "def f(): print(2)"},
     ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }
