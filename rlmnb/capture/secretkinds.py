@@ -115,7 +115,9 @@ def _option(_: str, match: "re.Match[str]") -> "str | None":
 def _assigned(text: str, match: "re.Match[str]") -> "str | None":
     """Return the kind of an assigned value: its name says so, and so does the value."""
     before = text[max(0, match.start() - 60) : match.end("name")]
-    name = before[len(before.rstrip(_NAME)) :]
+    around = before.rstrip(_NAME)
+    # The first letter may be what an escaped line break or tab ends with.
+    name = before[len(around) + (around.endswith("\\") and before[len(around)] in "nrt") :]
     value = match[match.lastindex or 0]
     # After two colons stands the name of a type.
     if before.endswith("::" + name):
@@ -255,7 +257,7 @@ KINDS = (
     Kind(
         "mailchimp-key",
         "-us1 -us2 -us3 -us4 -us5 -us6 -us7 -us8 -us9",
-        r"(?<![A-Za-z0-9_-])([0-9a-f]{32}-us\d{1,2})(?![A-Za-z0-9_-])",
+        rf"{DASHED_EDGE}([0-9a-f]{{32}}-us\d{{1,2}})(?![A-Za-z0-9_-])",
         offset=-32,
     ),
     Kind("azure-key", "AZDO", r"([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4})(?![A-Za-z0-9])", offset=-76),

@@ -309,7 +309,7 @@ def test_a_secret_told_by_its_surroundings_is_gone_and_they_stay(name: str) -> N
 @pytest.mark.parametrize("name", SURROUNDED)
 def test_it_is_gone_from_json_inside_json_too(name: str) -> None:
     around, secret = SURROUNDED[name]
-    text = around.format(secret)
+    text = "first\n" + around.format(secret)
     for _ in range(2):
         text = json.dumps({"command": text})
         assert leaves_nothing(secret, redact_text(text)), redact_text(text)
