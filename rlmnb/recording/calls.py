@@ -7,7 +7,7 @@ from rlmnb.capture.decisions import TOOLS, decided
 from rlmnb.capture.privacy import ignored
 from rlmnb.capture.results import shown
 from rlmnb.digest import MISSING
-from rlmnb.errors import RlmnbError
+from rlmnb.errors import RlmnbError, UnsafePathError
 from rlmnb.format import times
 from rlmnb.recording.writing import Writing
 from rlmnb.store.append import fit
@@ -192,7 +192,7 @@ class Calls(Writing):
                 data = read_at(descriptor, 0, calls.LARGEST_FILE)
             finally:
                 os.close(descriptor)
-        except OSError:
+        except (OSError, UnsafePathError):
             return response
         from rlmnb.capture.redaction import clean_text
 

@@ -111,7 +111,14 @@ class Recording(Turns):
     def _go(self, action: "Callable[[Recording], None]") -> None:
         self._progress = Progress(self._place.directory)
         self._begin()
-        action(self)
+        before, done = self.count, False
+        try:
+            action(self)
+            done = True
+        finally:
+            # Better as nothing but what it said than not at all; what went wrong is noted too.
+            if not done and self.count == before:
+                self._unknown()
         if self._untold and (told := self._also_told()):
             # The same at every event of its kind, as like as not: once is enough.
             known = self._progress.table("also_told")

@@ -901,3 +901,28 @@ def test_an_agent_hears_only_what_its_contract_has_a_place_for(agent):
     both = {"hookSpecificOutput": {**told, **context}}
     assert heard(agent, both) == {"hookSpecificOutput": context}
     assert heard("claude", both) == both
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_an_output_kept_in_what_is_no_file_leaves_the_call_as_it_was_told(feed, tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(tmp_path / "nowhere")
+    for path in (pipe, link):
+        answer = {"stdout": "what there was", "persistedOutputPath": str(path)}
+        told = {"tool_use_id": path.name, "tool_response": answer}
+        feed(payload("PostToolUse.Bash", transcript_path=str(tmp_path / "t.jsonl"), **told))
+    assert [text_of(cell.outputs) for cell in cells()] == ["what there was\n"] * 2
+    assert not failures()
+
+
+def test_an_event_that_cannot_be_understood_is_kept_as_it_was_told(feed, monkeypatch):
+    def broken(*_: Any) -> None:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr("rlmnb.capture.calls.source_of_call", broken)
+    feed(payload("PostToolUse.Bash", tool_use_id="t1"))
+    (kept,) = cells()
+    assert kept.source.startswith("*PostToolUse*")
+    assert '"tool_use_id":"t1"' in kept.source
+    assert "a mistake of ours" in failures()[0]
