@@ -3,6 +3,7 @@
 import os
 
 from rlmnb.capture import calls
+from rlmnb.errors import LockTimeoutError
 from rlmnb.format import times
 from rlmnb.recording import answers, clients
 from rlmnb.recording.calls import Calls
@@ -45,7 +46,10 @@ class Starting(Calls):
         from rlmnb.store.fold import fold
         from rlmnb.store.sessions import make_current
 
-        seq = journal.begin(self._place, create, [], start=0, timeout=LOCK_SECONDS)
+        try:
+            seq = journal.begin(self._place, create, [], start=0, timeout=LOCK_SECONDS)
+        except LockTimeoutError:
+            return  # many begin it at once; what this event comes to is kept all the same
         fold(self._place, seq, timeout=self._left)
         make_current(self._place)
         if self._together:

@@ -5,7 +5,7 @@ import time
 
 from rlmnb.capture import calls
 from rlmnb.capture.progress import Progress
-from rlmnb.errors import InvalidCellError
+from rlmnb.errors import InvalidCellError, LockTimeoutError
 from rlmnb.format import times
 from rlmnb.jsontext import portable
 from rlmnb.store import append as appending
@@ -129,7 +129,12 @@ class Writing:
     def _write(self, entry: "dict[str, Any]") -> None:
         """Write to the journal only: whoever reads the notebook next has it taken in."""
         whole = {**entry, "at": times.now()}
-        appending.write_entry(self._place, lambda _: whole, cwd=self._cwd, timeout=LOCK_SECONDS)
+        try:
+            appending.write_entry(self._place, lambda _: whole, cwd=self._cwd, timeout=LOCK_SECONDS)
+        except LockTimeoutError:
+            from rlmnb.store import spill
+
+            spill.keep(self._place, whole)
 
     def _set(self, **sections: "Any") -> None:
         self._write({"op": "state", "set": portable(sections)})

@@ -22,6 +22,7 @@ from rlmnb.files import Lock, polls
 from rlmnb.installing import EVENTS, hook_entry, plugin_hooks
 from rlmnb.kernel.tools import Tools
 from rlmnb.store import checkpoints
+from rlmnb.store.layout import session_place
 from rlmnb.views import text_of
 from tests.conftest import assert_valid, notebook_of
 
@@ -926,3 +927,15 @@ def test_an_event_that_cannot_be_understood_is_kept_as_it_was_told(feed, monkeyp
     assert kept.source.startswith("*PostToolUse*")
     assert '"tool_use_id":"t1"' in kept.source
     assert "a mistake of ours" in failures()[0]
+
+
+def test_a_session_that_others_are_beginning_loses_no_event(feed, monkeypatch):
+    monkeypatch.setattr("rlmnb.recording.starting.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("rlmnb.recording.writing.LOCK_SECONDS", 0.01)
+    place = session_place(SESSION)
+    place.prepare()
+    with Lock(place.journal, timeout=10):
+        feed(payload("PostToolUse.Bash", tool_use_id="t1"))
+    feed(payload("PostToolUse.Bash", tool_use_id="t2"))
+    assert sorted(cell.record.tool_use_id for cell in cells()) == ["t1", "t2"]
+    assert failures() == []
