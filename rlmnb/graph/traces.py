@@ -15,6 +15,7 @@ from rlmnb.graph.code import code_hash
 from rlmnb.graph.names import names_of
 
 ABSENT, INITIAL = "absent", "initial"
+DIRECTORY = "directory"
 RECORDED = "recorded:"
 _CHANCE = ("$random", "$numpy.random")
 _ONLY_WHEN_USED = (*_CHANCE, "$figures")
@@ -74,6 +75,12 @@ class CodeCell:
     def written(self) -> Mapping[str, Any]:
         """The files it left, whoever ran it."""
         return self.files_written if self.run is None else self.run["files_written"]
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """The directories it has made or taken away: what it left at their paths."""
+        found: Mapping[str, str] = (self.run or {}).get("folders", {})
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +187,7 @@ class Environment:
                 self.held.setdefault(name, set()).update(version["names"])
         for path, version in run["files_written"].items():
             self.files[path] = version["hash"]
+        self.files.update(run.get("folders", {}))
 
     def keep(self, cell: CodeCell, run: Run) -> None:
         """Take in what a cell left that is not run again.
@@ -187,7 +195,7 @@ class Environment:
         What an effect left on the disk may have gone its own way since; whoever reads it is held
         to what is there.
         """
-        self.apply(cell.cell_id, {**run, "files_written": {}} if cell.effects else run)
+        self.apply(cell.cell_id, without_files(run) if cell.effects else run)
         self.outputs[cell.cell_id] = cell.output_hash
 
     def _drop(self, name: str) -> None:
@@ -213,13 +221,18 @@ class Environment:
             self.producers[name] = cell.cell_id
             if is_ambient(name):
                 self.ambient.add(name)
-        self.files.update(dict.fromkeys(cell.written, Changing(cell.cell_id)))
+        self.files.update(dict.fromkeys([*cell.written, *cell.folders], Changing(cell.cell_id)))
         self.outputs[cell.cell_id] = Changing(cell.cell_id)
         self.show(cell.cell_id, cell.run)
 
     def show(self, cell_id: str, run: Run | None) -> None:
         """Note the displays that a cell shows anew."""
         self.displays.update(dict.fromkeys((run or {}).get("shows", ()), cell_id))
+
+
+def without_files(run: Run) -> Run:
+    """Return a trace that tells nothing of what a cell left on the disk."""
+    return {**run, "files_written": {}, "folders": {}}
 
 
 def is_ambient(name: str) -> bool:
@@ -244,6 +257,8 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append(f"could not be followed when it last ran{why}")
     if run["failed"] and "raises-exception" not in cell.tags:
         causes.append("failed when it last ran")
+    elif run.get("place", len(env.order)) != len(env.order):
+        causes.append("its traceback names the place where it stood, and it stands elsewhere now")
     if run["python"] != files.python:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     if cell.reshown:
@@ -411,7 +426,9 @@ class Files:
     """What the disk has now, as far as cells read and wrote it."""
 
     now: FileNow
-    listing: Callable[[str, frozenset[str]], list[str] | str]
+    # Which names are in a directory, given what cells have made or taken away by now: None is not
+    # known, and taken to be as it was then.
+    listing: Callable[[str, Mapping[str, bool | None], list[str] | str], list[str] | str]
     kind: Callable[[str], str]
     python: str
     last_writers: Mapping[str, str] = field(default_factory=dict)
@@ -436,9 +453,31 @@ class Files:
         return causes + [
             f"the files in {path} changed"
             for path, then in run["listed"].items()
-            # Files that only cells further down make were not there yet.
-            if self.listing(path, frozenset(self.made_by.keys() - env.files.keys())) != then
+            if self._listing(path, then, env) != then
         ]
+
+    def _listing(self, folder: str, then: list[str] | str, env: Environment) -> list[str] | str:
+        """Return what is in a directory after the cells so far."""
+        left = env.files.get(folder, self.first_before.get(folder, ""))
+        if isinstance(left, Changing):
+            return then  # known once that cell has run
+        if left == MISSING:
+            return MISSING
+        return self.listing(folder, self._there(env), then)
+
+    def _there(self, env: Environment) -> dict[str, bool | None]:
+        """Tell of what cells make or take away whether it is there by now, None if nobody knows.
+
+        What only cells further down do has not happened yet.
+        """
+        found: dict[str, bool | None] = {}
+        for path in {*self.last_written, *env.files}:
+            left = env.files.get(path, self.first_before.get(path, ""))
+            if isinstance(left, Changing):
+                found[path] = None
+            elif left:
+                found[path] = left != MISSING
+        return found
 
     def _read(self, run: Run, env: Environment) -> list[str]:
         causes = []
@@ -468,13 +507,17 @@ class Files:
             # What an effect left is the user's to change; but it builds on what cells above leave.
             return [f"{path} is written anew above" for path in cell.written if path in env.files]
         causes = []
-        for path, version in run["files_written"].items():
+        for path, version in (run["files_written"] | run.get("settled", {})).items():
             if self.last_writers.get(path) != cell.cell_id:
                 continue
             now = self.now(path, version)
             if now != version["hash"]:
                 gone = "was removed" if now == MISSING else "was changed"
                 causes.append(f"{path} {gone} since it was written")
+        for path, left in cell.folders.items():
+            if self.last_writers.get(path) == cell.cell_id and self.kind(path) != left:
+                came = "was made" if left == MISSING else "was removed"
+                causes.append(f"{path} {came} since the cell ran")
         return causes
 
     def _asked(self, run: Run, env: Environment) -> list[str]:
@@ -483,13 +526,16 @@ class Files:
             left = env.files.get(path)
             if isinstance(left, Changing):
                 continue  # known once that cell has run
-            if left is not None:
-                now = MISSING if left == MISSING else "file"
-            elif path in self.last_written:
+            if left is None and path in self.last_written:
                 # A cell further down makes it, or takes it away.
                 if run.get("by_hand") and path in self.made_by and then != MISSING:
                     causes.append(f"{path} came from {self.made_by[path]}, below it")
-                continue
+                    continue
+                left = self.first_before.get(path)
+                if not left:
+                    continue
+            if left is not None:
+                now = left if left in (MISSING, DIRECTORY) else "file"
             else:
                 now = self.kind(path)
             if now != then:
@@ -501,9 +547,13 @@ def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, st
     """Return, for each file, the last cell that wrote it and what it left."""
     writers, written = {}, {}
     for cell in cells:
+        settled = (cell.run or {}).get("settled", {})
         for path, version in cell.written.items():
             writers[path] = cell.cell_id
-            written[path] = version["hash"]
+            written[path] = settled.get(path, version)["hash"]
+        for path, left in cell.folders.items():
+            writers[path] = cell.cell_id
+            written[path] = left
     return writers, written
 
 
@@ -511,7 +561,7 @@ def first_versions(cells: Iterable[CodeCell]) -> dict[str, str]:
     """Return what is known of each file as it was before the first cell that wrote it."""
     found: dict[str, str] = {}
     for cell in cells:
-        for path in cell.written if not cell.effects else ():
+        for path in (*cell.written, *cell.folders) if not cell.effects else ():
             found.setdefault(path, (cell.run or {}).get("before", {}).get(path, ""))
     return found
 

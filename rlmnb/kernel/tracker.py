@@ -460,12 +460,13 @@ class Tracker:
         return {text for text in texts if is_plausible(text)}
 
     def _note_named(self, look: _Look) -> None:
-        for path, before in look.named.items():
+        for path, before in (self.watch.commanded | look.named).items():
             now = version_of(path)
             if now is None and before is None:
                 continue
             if now != before:
-                self.watch.note_written(path, look.contents.get(path), new=before is None)
+                was = look.contents.get(path, self.watch.read.get(path))
+                self.watch.note_written(path, was, new=before is None)
             else:
                 self.watch.note(path)
 

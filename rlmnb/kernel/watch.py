@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shlex
+import shutil
 import site
 import stat
 import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.files import is_temporary
+from rlmnb.kernel import listing
 from rlmnb.store.layout import BESIDE
 
 _STAT, _LSTAT = os.stat, os.lstat
@@ -26,6 +29,13 @@ _FLAGS = {
     "os.posix_spawn": "subprocess",
     "socket.connect": "network",
 }
+# There are many more, and each costs whoever causes it.
+_HEARD = frozenset(
+    {
+        "open", "os.listdir", "os.scandir", "os.mkdir", "os.rmdir", "os.rename", "os.link",
+        "os.symlink", "os.remove", "os.truncate", "shutil.rmtree", "sqlite3.connect", *_FLAGS,
+    }
+)  # fmt: skip
 _KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", BESIDE})
 _MOST_NAMES = 500
 # Up to here it is worth a look what a file was before a cell wrote over it.
@@ -33,6 +43,9 @@ _SMALL_FILE = 64 * 1024 * 1024
 _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LOOKING_FOR_MODULES = ("<frozen importlib", importlib.metadata.__file__)
+# A directory with more in it than this is moved or removed without a look at each file.
+_MOST_BELOW = 10_000
 
 
 def _foreign_places() -> tuple[str, ...]:
@@ -79,17 +92,22 @@ class Watch:
         # What stood there before the first of them, or what is known of it.
         self._first: dict[str, str] = {}
         self.asked: dict[str, str] = {}
-        self._made: tuple[str, ...] = ()
+        # Directories that the cell makes or takes away, and what stood there before.
+        self._folders: dict[str, str] = {}
+        # What stood before the cell where it has written, made or taken away something.
+        self._was: dict[str, str] = {}
         self.read: dict[str, dict[str, Any]] = {}
         self.written: set[str] = set()
-        self.listed: dict[str, list[str] | str] = {}
+        self.listed: dict[str, list[str] | None] = {}
         self.flags: set[str] = set()
+        # What commands name, and what stood there when they began.
+        self.commanded: dict[str, tuple[int, ...] | None] = {}
         sys.addaudithook(self._hear)
 
     def start(self) -> None:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
-        self.asked, self._made = {}, ()
+        self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._on = True
 
@@ -125,6 +143,10 @@ class Watch:
             if _STAT in supported:
                 supported.add(stat)
         os.stat, os.lstat = stat, lstat
+        if stat is _STAT:
+            listing.step_back()
+        else:
+            listing.stand_in()
 
     def _asking(self, real: Any) -> Any:
         def ask(*args: Any, **options: Any) -> Any:
@@ -153,11 +175,12 @@ class Watch:
         name = self.mine(path)
         if name is None or name in self.written or self._is_passing(name):
             return
-        if not name.startswith(self._made or "\0"):
+        # What is found in a directory that the cell itself made is no find.
+        if kind == MISSING or all(was != MISSING for was in self._was_above(name)):
             self.asked.setdefault(name, kind)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._on or getattr(self._quiet, "now", False):
+        if event not in _HEARD or not self._on or getattr(self._quiet, "now", False):
             return
         # What we do here must not be heard, by us; other threads go on being heard.
         self._quiet.now = True
@@ -171,28 +194,44 @@ class Watch:
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _FLAGS:
             self.flags.add(_FLAGS[event])
+        frame = sys._getframe(2)
+        if frame.f_code.co_filename == listing.__file__ and frame.f_back is not None:
+            frame = frame.f_back
+        caller = frame.f_code
+        removing = caller.co_filename == shutil.__file__ and "rmtree" in caller.co_name
+        if removing and event != "shutil.rmtree":
+            return  # all that is in there was counted when it began
         if event == "open":
             self._opened(*args)
         elif event in ("os.listdir", "os.scandir"):
-            # Looking for modules is not looking at what is there.
-            if not sys._getframe(2).f_code.co_filename.startswith("<frozen importlib"):
+            # Looking for modules, or for what is installed, is not looking at what is there.
+            if not caller.co_filename.startswith(_LOOKING_FOR_MODULES):
                 self._listing(args[0])
         elif event == "subprocess.Popen":
             self._command(args[1], args[2])
-        elif event == "os.mkdir":
-            self._made = (*self._made, self.mine(args[0]) or "\0")
         elif event == "sqlite3.connect":
             self._opened(args[0], "r", os.O_RDWR)
-        elif event in ("os.rename", "os.link", "os.symlink"):
-            self._moved(args[0], args[1])
-        elif event in ("os.remove", "os.truncate"):
-            for path in args[:2]:
-                if isinstance(path, str | bytes | os.PathLike) and (name := self.mine(path)):
-                    self.written.add(name)
+        elif event == "os.truncate":
+            self._opened(args[0], "r+", os.O_RDWR)
+        else:
+            self._heard_of_names(event, args)
+
+    def _heard_of_names(self, event: str, args: tuple[Any, ...]) -> None:
+        """Follow files and directories that come and go under their names."""
+        if event in ("os.mkdir", "os.rmdir"):
+            self._folder(_beside(args[0], args[-1]))
+        elif event == "shutil.rmtree":
+            self._taken_away(_beside(args[0], args[1] if len(args) > 1 else None))
+        elif event == "os.rename":
+            self._moved(_beside(args[0], args[2]), _beside(args[1], args[3]))
+        elif event in ("os.link", "os.symlink"):
+            self._linked(args[0], args[1])
+        elif event == "os.remove":
+            self._overwritten(_beside(args[0], args[1]))
 
     def mine(self, path: Any) -> str | None:
         """Return the full path of a file that can be part of somebody's project."""
-        if isinstance(path, int) or path is None:
+        if isinstance(path, int) or not path:
             return None
         try:
             name = os.path.abspath(os.fsdecode(path))
@@ -214,10 +253,19 @@ class Watch:
         if name not in self.read and name not in self.written and not only_writing:
             self._look(name)
         if writing:
-            if name not in self.written and name not in self._ours:
-                self._note_before(name)
-            self.written.add(name)
+            self._overwritten(name)
             self._ours.setdefault(name, None)
+
+    def _overwritten(self, path: Any) -> None:
+        """Count a file as written, having seen what stood there before."""
+        name = self.mine(path)
+        if name is None:
+            return
+        if name not in self.written:
+            self._was.setdefault(name, kind_of(name))
+            if name not in self._ours:
+                self._note_before(name)
+        self.written.add(name)
 
     def _note_before(self, name: str) -> None:
         if name in self._first:
@@ -226,27 +274,75 @@ class Watch:
         small = now == "file" and os.path.getsize(name) <= _SMALL_FILE
         self._first[name] = digest.of_file(name)["hash"] if small else now
 
+    def _folder(self, path: Any) -> None:
+        """Take down that a directory is made or taken away, whether or not that will succeed."""
+        name = self.mine(path)
+        if name is not None and name not in self._folders:
+            self._folders[name] = self._was[name] = kind_of(name)
+
+    def _below(self, path: str) -> tuple[list[str], list[str]]:
+        """Return a directory with all directories below it, and all files."""
+        folders, files = [path], []
+        for top, inner, names in os.walk(path):
+            folders += [os.path.join(top, name) for name in inner]
+            files += [os.path.join(top, name) for name in names]
+            if len(files) + len(folders) > _MOST_BELOW:
+                return [path], []
+        return folders, files
+
+    def _taken_away(self, path: Any) -> None:
+        """Count everything below a directory as removed."""
+        name = self.mine(path)
+        if name is None or os.path.islink(name) or not os.path.isdir(name):
+            return
+        folders, files = self._below(name)
+        for each in folders:
+            self._folder(each)
+        for each in files:
+            self._overwritten(each)
+
     def _moved(self, source: Any, target: Any) -> None:
         """Count what stood at one path as read, and both as written."""
-        for path in (source, target):
-            name = self.mine(path)
-            if name is None or (path is source and not os.path.isfile(name)):
-                continue
-            if path is source and name not in self.read and name not in self.written:
-                self._look(name)
-            if name not in self.written and name not in self._ours:
-                self._note_before(name)
-            self.written.add(name)
+        old, new = self.mine(source), self.mine(target)
+        if old is not None and os.path.isdir(old) and not os.path.islink(old):
+            folders, files = self._below(old)
+        else:
+            folders, files = [], [old] if old is not None and os.path.isfile(old) else []
+        for each in folders:
+            self._folder(each)
+            if new is not None:
+                self._folder(new + each[len(old or "") :])
+        for each in files:
+            self.note(each)
+            self._overwritten(each)
+            if new is not None:
+                self._overwritten(new + each[len(old or "") :])
+        if not folders and not files:
+            self._overwritten(new)
+
+    def _linked(self, source: Any, target: Any) -> None:
+        """Count what a new name leads to as read, and the name as written."""
+        name = self.mine(target)
+        if name is not None and isinstance(source, str | bytes | os.PathLike):
+            self.note(os.path.join(os.path.dirname(name), os.fsdecode(source)))
+        self._overwritten(name)
 
     def _command(self, arguments: Any, cwd: Any) -> None:
-        """Count the files that a command names as read: what it opens is not told to us."""
+        """Count the files that a command names as read: what it opens is not told to us.
+
+        What is not there may be what it makes.
+        """
         words = [arguments] if isinstance(arguments, str | bytes) else arguments
         try:
             for word in words if isinstance(words, list | tuple) else ():
                 for each in (os.fsdecode(word), *words_in(os.fsdecode(word))):
                     path = os.path.join(os.fsdecode(cwd) if cwd is not None else "", each)
-                    if is_plausible(path) and os.path.isfile(path):
-                        self.note(path)
+                    name = self.mine(path) if is_plausible(path) else None
+                    if name is None:
+                        continue
+                    self.commanded.setdefault(name, version_of(name))
+                    if self.commanded[name] is not None:
+                        self.note(name)
         except (TypeError, ValueError, OSError):
             return  # a command that cannot be read is run all the same
 
@@ -258,7 +354,7 @@ class Watch:
         if name is None or name in self.listed or self._is_passing(name):
             return
         if _KEPT_BESIDE.isdisjoint(name.split(os.sep)):
-            self.listed[name] = listing(name)
+            self.listed[name] = names_in(name)
 
     def note(self, path: str) -> None:
         """Take down a file that is known by other means to have been read."""
@@ -278,19 +374,51 @@ class Watch:
             self.read.setdefault(name, was)
         if new:
             self._first.setdefault(name, MISSING)
+        self._was.setdefault(name, MISSING if new else "file")
         self.written.add(name)
+
+    def _was_above(self, path: str) -> Iterator[str | None]:
+        """Yield what stood before the cell at a path, and at each directory above it."""
+        yield self._was.get(path)
+        while (parent := os.path.dirname(path)) != path:
+            path = parent
+            yield self._was.get(path)
+
+    def _listed_before(self, path: str, names: list[str] | None) -> list[str] | str:
+        """Return what was in a directory before the cell itself changed it."""
+        if names is None or any(was == MISSING for was in self._was_above(path)):
+            return MISSING
+        own = {name: was for name, was in self._was.items() if os.path.dirname(name) == path}
+        found = {*names} | {os.path.basename(name) for name, was in own.items() if was != MISSING}
+        return listed(
+            found - {os.path.basename(name) for name, was in own.items() if was == MISSING}
+        )
 
     def report(self) -> dict[str, Any]:
         """Return what was heard, for the record."""
+        folders = {
+            path: now
+            for path, was in sorted(self._folders.items())
+            if (now := kind_of(path)) != was and now != "file" and path not in self.written
+        }
+        for path in folders:
+            self._first.setdefault(path, self._folders[path])
         return {
+            **({"folders": folders} if folders else {}),
+            **({"open": still_open} if (still_open := _open_among(self.written)) else {}),
             "files_read": {
                 path: version
                 for path, version in self.read.items()
                 if version["hash"] != digest.UNREADABLE
             },
-            "before": {path: self._first[path] for path in sorted(self.written & set(self._first))},
+            "before": {
+                path: self._first[path]
+                for path in sorted({*self.written, *folders} & set(self._first))
+            },
             "files_written": {path: digest.of_file(path) for path in sorted(self.written)},
-            "listed": dict(self.listed),
+            "listed": {
+                path: self._listed_before(path, names) for path, names in self.listed.items()
+            },
             "asked": {
                 path: kind
                 for path, kind in self.asked.items()
@@ -333,16 +461,44 @@ def kind_of(path: str) -> str:
     return "file" if os.path.exists(path) else MISSING
 
 
-def listing(path: str) -> list[str] | str:
-    """Return the names in a directory, in order; a directory that is missing is said to be.
+def names_in(path: str) -> list[str] | None:
+    """Return the names in a directory, in order, None if there is no such directory.
 
-    Of very many names only the digest is kept. What Python, Jupyter and rlmnb put there in passing
-    says nothing, and comes and goes: the notebook may be written while a cell looks.
+    What Python, Jupyter and rlmnb put there in passing says nothing, and comes and goes: the
+    notebook may be written while a cell looks.
     """
     try:
-        names = sorted(
-            name for name in {*os.listdir(path)} - _KEPT_BESIDE if not is_temporary(name)
-        )
+        return sorted(name for name in {*os.listdir(path)} - _KEPT_BESIDE if not is_temporary(name))
     except OSError:
-        return MISSING
-    return names if len(names) <= _MOST_NAMES else digest.of_value(names)
+        return None
+
+
+def listed(names: Iterable[str]) -> list[str] | str:
+    """Return a listing as records have it: of very many names only the digest."""
+    found = sorted(names)
+    return found if len(found) <= _MOST_NAMES else digest.of_value(found)
+
+
+def _beside(path: Any, descriptor: Any) -> Any:
+    """Return the path that is meant by one which counts from an open directory."""
+    if not isinstance(descriptor, int) or descriptor < 0 or isinstance(path, int):
+        return path
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{descriptor}"), os.fsdecode(path))
+    except OSError:
+        return None
+
+
+def _open_among(paths: set[str]) -> list[str]:
+    """Return which of these files are open still: what is written to them may come later."""
+    if not paths:
+        return []
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return []
+    found = set()
+    for number in numbers:
+        with suppress(OSError):  # the one that we list them with is closed by now
+            found.add(os.readlink(f"/proc/self/fd/{number}"))
+    return sorted(path for path in paths if os.path.realpath(path) in found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from rlmnb import digest
@@ -20,7 +22,7 @@ from rlmnb.graph.traces import (
     survey,
 )
 from rlmnb.kernel.remembering import NAME, memory_version
-from rlmnb.kernel.watch import kind_of, listing
+from rlmnb.kernel.watch import kind_of, listed, names_in
 from rlmnb.models import choosing
 from rlmnb.replay.calling import current_calls, renewal
 from rlmnb.replay.wishes import Wishes
@@ -122,11 +124,23 @@ def _file_now(path: str, recorded: Any) -> str:
     return str(recorded["hash"] if changed is None else changed)
 
 
-def _listing(path: str, without: frozenset[str]) -> list[str] | str:
-    now = listing(path)
-    if isinstance(now, str):
-        return now
-    return [name for name in now if os.path.join(path, name) not in without]
+def _listing(
+    path: str,
+    now: list[str] | None,
+    there: Mapping[str, bool | None],
+    then: list[str] | str,
+) -> list[str] | str:
+    """Return what is in a directory, given what is there now and what cells do to it."""
+    own = {
+        os.path.basename(each): is_there
+        for each, is_there in there.items()
+        if os.path.dirname(each) == path
+    }
+    own = {name: name in then if is_there is None else is_there for name, is_there in own.items()}
+    if now is None and not there.get(path) and not any(own.values()):
+        return digest.MISSING
+    names = {*(now or ()), *(name for name, is_there in own.items() if is_there)}
+    return listed(name for name in names if own.get(name, True))
 
 
 def files_now(cells: list[CodeCell]) -> Files:
@@ -142,8 +156,15 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
+    kind, names = lru_cache(maxsize=None)(kind_of), lru_cache(maxsize=None)(names_in)
+
+    def listing(
+        path: str, there: Mapping[str, bool | None], then: list[str] | str
+    ) -> list[str] | str:
+        return _listing(path, names(path), there, then)
+
     before, model = first_versions(cells), choosing.default_model()
-    return Files(now, _listing, kind_of, PYTHON, writers, written, makers(cells), before, model)
+    return Files(now, listing, kind, PYTHON, writers, written, makers(cells), before, model)
 
 
 def stale_cells(session: Session) -> dict[str, list[str]]:

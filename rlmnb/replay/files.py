@@ -13,8 +13,10 @@ from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.errors import RlmnbError
 from rlmnb.files import remove, write_like
-from rlmnb.graph.traces import CodeCell
+from rlmnb.graph.traces import DIRECTORY, CodeCell, Run
 from rlmnb.store.variables import Variables
+
+_BYTECODE = "__pycache__"
 
 
 class Versions:
@@ -25,46 +27,101 @@ class Versions:
         self._known: dict[str, set[str]] = {}
         self._moved: set[str] = set()
         for cell in cells:
-            self.know((cell.run or {}).get("files_written", {}))
+            if cell.run is not None:
+                self.know(cell.run)
 
-    def know(self, written: Mapping[str, Mapping[str, str]]) -> None:
+    def know(self, run: Run) -> None:
         """Take down what a cell has written."""
-        for path, version in written.items():
-            self._known.setdefault(path, set()).add(version["hash"])
+        for path, left in left_on_disk(run).items():
+            self._known.setdefault(path, set()).add(left)
 
-    def touch(self, written: Iterable[str]) -> None:
+    def touch(self, run: Run) -> None:
         """Take down that a cell has written files again, out of its turn."""
-        self._moved.update(written)
+        self._moved.update(left_on_disk(run))
 
     def put(self, due: Mapping[str, str], paths: Iterable[str]) -> bool:
         """Bring files to the versions that are due; tell whether any was not there."""
-        changed = [path for path in paths if path in due and self._put(path, due[path])]
+        wanted = {path: due[path] for path in paths if path in due}
+        changed = [path for path in _in_order(wanted) if self._put(path, wanted[path])]
         self._moved.update(changed)
         return bool(changed)
 
     def finish(self, last: Mapping[str, str]) -> None:
         """Bring what was moved to the version that the whole notebook leaves."""
-        for path in sorted(self._moved):
-            if path in last:
-                self._put(path, last[path])
+        for path in _in_order({path: last[path] for path in self._moved if path in last}):
+            self._put(path, last[path])
         self._variables.close()
 
     def _put(self, path: str, due: str) -> bool:
-        now = digest.of_file(path)["hash"]
-        if now == due or now not in {MISSING, *self._known.get(path, ())}:
+        now = DIRECTORY if os.path.isdir(path) else digest.of_file(path)["hash"]
+        if now == due or not self._is_ours(path, now):
             return False
         try:
-            if due == MISSING:
+            if now == DIRECTORY:
+                self._take_away(path)
+            elif due in (MISSING, DIRECTORY):
                 remove(path)
-            else:
-                write_like(path, self._variables.get(due))
+            if due == DIRECTORY:
+                self._make(path)
+            elif due != MISSING:
+                data = self._variables.get(due)
+                self._make(os.path.dirname(path))
+                write_like(path, data)
         except (OSError, RlmnbError):
             return False  # too large to have been kept, or not ours to write: as it was before
         return True
+
+    def _is_ours(self, path: str, now: str) -> bool:
+        known = self._known.get(path, set())
+        return now == MISSING or now in known or (os.path.islink(path) and bool(known))
+
+    def _make(self, path: str) -> None:
+        """Make a directory with those above it that are missing."""
+        if not os.path.isdir(path):
+            self._make(os.path.dirname(path))
+            os.mkdir(path)
+            self._moved.add(path)
+
+    def _take_away(self, path: str) -> None:
+        """Remove a directory in which everything is the notebook's own and can be put back."""
+        files, folders = [], [path]
+        for top, inner, names in os.walk(path):
+            passing = os.path.basename(top) == _BYTECODE
+            below = [os.path.join(top, name) for name in inner]
+            folders += below
+            if not all(each in self._known or each.endswith(_BYTECODE) for each in below):
+                raise FileExistsError(path)
+            for each in (os.path.join(top, name) for name in names):
+                now = "" if passing else digest.of_file(each)["hash"]
+                if not passing and not self._is_ours(each, now):
+                    raise FileExistsError(each)
+                if not passing and digest.is_digest(now):
+                    self._variables.get(now)  # raises where it was not kept
+                files.append(each)
+        for each in files:
+            remove(each)
+        for each in sorted(folders, reverse=True):
+            os.rmdir(each)
+        self._moved.update(files, folders)
+
+
+def _in_order(wanted: Mapping[str, str]) -> list[str]:
+    """Return what is to go, from the inside out, then what is to come, from the outside in."""
+    going = [path for path, due in wanted.items() if due == MISSING]
+    return sorted(going, reverse=True) + sorted(wanted.keys() - going)
+
+
+def left_on_disk(run: Run) -> dict[str, str]:
+    """Return what a cell left at each path that it wrote, made or took away."""
+    written = run["files_written"] | run.get("settled", {})
+    files = {path: str(version["hash"]) for path, version in written.items()}
+    files.update(run.get("folders", {}))
+    return files
 
 
 def named_by(cell: CodeCell, strings: Iterable[str], cwd: str) -> set[str]:
     """Return the files a cell has touched, or names in its code."""
     run = cell.run or {}
-    found = {*run.get("files_read", ()), *run.get("files_written", ())}
+    keys = ("files_read", "files_written", "folders", "asked")
+    found = {path for key in keys for path in run.get(key, ())}
     return found | {os.path.join(cwd, text) for text in strings if 0 < len(text) < 1024}

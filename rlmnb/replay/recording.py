@@ -101,6 +101,20 @@ class Recorder:
             )
             self._no_longer_pending(cell)
 
+    def settled(self, cell: CodeCell, files: dict[str, dict[str, Any]]) -> None:
+        """Keep what files hold that a cell wrote and that were closed after it had ended."""
+
+        def write() -> None:
+            known = self._known(cell)
+            run = known.get("run") or {}
+            run = {**run, "settled": {**run.get("settled", {}), **files}}
+            self._records[cell.cell_id] = {**known, "run": run}
+            entry = {"op": "update", "cell_id": cell.cell_id, "record": {}, "replace": {"run": run}}
+            self._append(portable({**entry, "at": times.now()}))
+
+        self._waiting.append(self._thread.submit(write))
+        self.fold()
+
     def spent(self, cells: dict[str, Any]) -> None:
         """Keep what model calls have cost and spared so far."""
         entry = portable({"op": "state", "set": {"budget": {"cells": cells}}, "at": times.now()})

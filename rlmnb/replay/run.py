@@ -38,7 +38,7 @@ from rlmnb.replay.cells import (
     working_directory,
 )
 from rlmnb.replay.eventloop import run_to_its_end
-from rlmnb.replay.files import Versions
+from rlmnb.replay.files import Versions, left_on_disk
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.owning import ownership
 from rlmnb.replay.recording import Recorder, as_portable
@@ -148,6 +148,8 @@ class _Replay:
         self._by_number = {cell.number: cell for cell in cells}
         self._looking = any(f"{name}(" in cell.source for cell in cells for name in LOOKING)
         self._calling = Calling(session, cells, wishes, report.calls)
+        # Files that were not closed when a cell ended.
+        self._left_open: set[str] = set()
 
     async def go(
         self, start: Environment, files: Files, stale: frozenset[str], warm: Warm | None
@@ -195,6 +197,18 @@ class _Replay:
                 self._report.restored.sort(key=self._order.__getitem__)
             if warm is not None:
                 await self._kernel.ask("end_replay", dict(self._supply.held))
+        if warm is None:
+            self._look_at_what_was_open()
+
+    def _look_at_what_was_open(self) -> None:
+        """Keep what files hold that were closed only when the kernel ended."""
+        for path in sorted(self._left_open):
+            for cell in reversed(self._cells):
+                run = self._supply.runs.get(cell.cell_id, {})
+                if path in run.get("files_written", ()):
+                    if (now := digest.of_file(path))["hash"] != run["files_written"][path]["hash"]:
+                        self._recorder.settled(cell, {path: now})
+                    break
 
     def _opened_kernel(
         self, warm: Warm | None, cwd: str
@@ -314,6 +328,8 @@ class _Replay:
         if trace is not None and again and self._read_too_new(trace):
             # A file was not yet at the version due, under a name that nobody could tell before.
             self._supply.hold(trace)
+            self._versions.know(trace)
+            self._supply.put_files(replace(cell, run=trace), self._env)
             await self._supply.materialise(cell, self._env)
             done, trace, error = await self._kernel.run(cell.number - 1)
         self._calling.due = ""
@@ -326,9 +342,11 @@ class _Replay:
             self._skip(cell, [*causes, refusal(refused)], cell.cell_id)
             return
         run = self._completed(cell, trace)
+        if any(output["output_type"] == "error" for output in done["outputs"]):
+            run["place"] = len(self._env.order)
         if not cell.effects:
-            self._versions.know(run["files_written"])
-            self._versions.touch(run["files_written"])
+            self._versions.know(run)
+            self._versions.touch(run)
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
         self._wishes.tell(cell.cell_id, cell.number, "fresh" if error is None else "failed")
@@ -366,6 +384,7 @@ class _Replay:
     def _heard(self, index: int, trace: Run) -> None:
         """Count the calls of whatever ran; keep them, too, of a cell that was only made again."""
         cell = self._by_number[index + 1]
+        self._left_open.update(trace.pop("open", ()))
         self._calling.heard(cell, trace)
         if not trace.get("calls") and not trace.get("left_over"):
             return
@@ -431,20 +450,21 @@ class _Replay:
             for path, version in read.items()
             if version["hash"] != due.get(path, version["hash"])
         ]
-        seen = {*read, *trace.get("asked", ())}
-        for path in self._files.made_by.keys() - due.keys() - trace["files_written"].keys():
-            if path in seen or os.path.dirname(path) in trace["listed"]:
-                due[path] = MISSING
-                wrong.append(path)
+        own, asked, listed = left_on_disk(trace), trace.get("asked", {}), trace["listed"]
+        for path in (self._files.made_by.keys() | due.keys()) - own.keys():
+            if path in read or path in asked or path in listed or os.path.dirname(path) in listed:
+                due.setdefault(path, MISSING)
+                if path not in read or due[path] == MISSING:
+                    wrong.append(path)
         return self._versions.put(due, wrong)
 
     def _last_written(self) -> dict[str, str]:
         """Return what the whole notebook leaves of each file, cells that did not run included."""
-        found = {}
+        found: dict[str, str] = {}
         for cell in self._cells:
             run = self._supply.runs.get(cell.cell_id) or cell.run or {}
-            for path, version in run.get("files_written", {}).items():
-                found[path] = version["hash"]
+            if run:
+                found |= left_on_disk(run)
         return found
 
     def _keep_displays(self, cell: CodeCell) -> None:

@@ -6,6 +6,7 @@ that cell needs is supplied in the same way.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,9 @@ class Supply:
         before = (cell.run or {}).get("before", {})
         due = {path: was for path, was in before.items() if was == MISSING}
         due |= {path: now for path, now in env.files.items() if isinstance(now, str)}
-        self._versions.put(due, named_by(cell, strings, self._cwd))
+        listed = (cell.run or {}).get("listed", ())
+        within = {path for path in due if os.path.dirname(path) in listed} if listed else set()
+        self._versions.put(due, named_by(cell, strings, self._cwd) | within)
 
     async def materialise(self, cell: CodeCell, env: Environment) -> None:
         """Have the kernel hold what a cell may touch, in the versions that are due."""
@@ -354,7 +357,7 @@ class Supply:
         if trace is None or "problem" in trace:
             return
         self.hold(trace)
-        self._versions.touch(trace["files_written"])
+        self._versions.touch(trace)
         for version in [*trace["writes"], *(each["version"] for each in trace["loosened"])]:
             self._call_as_known(cell, version)
 

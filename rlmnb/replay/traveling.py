@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field, replace
 
 from rlmnb.errors import CellNotFoundError
-from rlmnb.graph.traces import CodeCell, Environment, recorded_run
+from rlmnb.graph.traces import CodeCell, Environment, recorded_run, without_files
 from rlmnb.replay.cells import code_cells, starting_environment, working_directory
 from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions
@@ -108,7 +108,7 @@ def _environment_after(
         else:
             continue
         supply.runs[cell.cell_id] = run
-        env.apply(cell.cell_id, {**run, "files_written": {}})
+        env.apply(cell.cell_id, without_files(run))
     return env
 
 

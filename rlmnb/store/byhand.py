@@ -48,7 +48,7 @@ def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> 
         for each in earlier
         if each is not None and isinstance(each.get("before"), dict)
         for path, was in each["before"].items()
-        if was == MISSING and path in run["files_written"]
+        if was == MISSING and (path in run["files_written"] or path in run.get("folders", ()))
     }
     return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
 

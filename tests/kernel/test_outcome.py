@@ -502,6 +502,104 @@ CASES = {
         [0, 1],
         {0: "def f(): print(2)"},
     ),
+    "a listing of what the cell itself made": Case(
+        [
+            "import os\nos.makedirs('d/e')\n_ = open('d/x', 'w').write('1')\nos.listdir('d')",
+            "k = 1",
+        ],
+        [1],
+        {1: "k = 2"},
+    ),
+    "a listing of all there is": Case(
+        [
+            "import os\nprint([n for n in os.listdir('.') if n[-6:] != '.ipynb'])",
+            "print([inner for _, inner, _ in os.walk('.')])",
+        ],
+        [0],
+        {0: "import os\nprint([e.name for e in os.scandir() if e.name[-6:] != '.ipynb'])"},
+    ),
+    "a directory that a later cell makes": Case(
+        ["import os\nprint(os.path.isdir('d'), 'd' in os.listdir('.'))", "os.mkdir('d')"],
+        [0],
+        {0: "import os\nprint(os.path.isdir('d'), 'd' in os.listdir('.'), 1)"},
+    ),
+    "a directory that is made again": Case(
+        [
+            "import os\nos.mkdir('d')\nx = 1",
+            "_ = open('d/f', 'w').write('1')",
+            "print(os.listdir('d'))",
+        ],
+        [0],
+        {0: "import os\nos.mkdir('d')\nx = 2"},
+    ),
+    "a directory that is there already, and a file that comes": Case(
+        ["import os\nos.makedirs('d', exist_ok=True)\nprint(os.path.exists('d/' + 'f'))", "x = 1"],
+        [0],
+        files={"d/f": "1"},
+    ),
+    "a file that is listed and then removed": Case(
+        [
+            "import os\n_ = open('a.txt', 'w').write('1')",
+            "print([n for n in os.listdir('.') if n[-4:] == '.txt'])",
+            "os.remove('a.txt')",
+        ],
+        [1],
+        {1: "print([n for n in os.listdir('.') if n[-4:] == '.txt'], 1)"},
+    ),
+    "a directory that is removed with all that is in it": Case(
+        [
+            "import os, shutil\nos.makedirs('d/e')\n_ = open('d/e/f', 'w').write('1')",
+            "print(open('d/e/f').read())",
+            "shutil.rmtree('d')",
+            "print(os.path.exists('d'))",
+        ],
+        [1],
+        {1: "print(open('d/e/f').read() * 2)"},
+    ),
+    "a directory that is renamed": Case(
+        [
+            "import os\nos.mkdir('d')\n_ = open('d/f', 'w').write('1')",
+            "os.rename('d', 'e')",
+            "print(open('e/f').read(), os.path.isdir('d'))",
+        ],
+        [0, 1, 2],
+        {0: "import os\nos.mkdir('d')\n_ = open('d/f', 'w').write('2')"},
+    ),
+    "a file added to by a cell that looked too early": Case(
+        [
+            "import os\nos.path.exists('b' + '.txt')\n_ = open('a' + '.txt', 'a').write('1')",
+            "print(open('a.txt').read())",
+            "_ = open('b.txt', 'w').write('1')",
+        ],
+        [0, 1],
+        {0: "import os\nos.path.exists('b' + '.txt')\n_ = open('a' + '.txt', 'a').write('2')"},
+    ),
+    "a link": Case(
+        [
+            "import os\n_ = open('a', 'w').write('1')",
+            "os.symlink('a', 'l')",
+            "print(open('l').read(), os.path.islink('l'))",
+        ],
+        [0, 1, 2],
+        {0: "import os\n_ = open('a', 'w').write('2')"},
+    ),
+    "a file that is closed when the kernel ends": Case(
+        ["h = open('o.txt', 'w')\n_ = h.write('a')", "k = 1", "print(open('o.txt').read())"],
+        [1],
+        {1: "k = 2"},
+    ),
+    "a file under a computed name that a command makes": Case(
+        [
+            "import os, subprocess\nn = 1",
+            "_ = subprocess.run(['sh', '-c', f'echo {n} > f{n}.txt'])",
+            "print(sorted(name for name in os.listdir('.') if name[0] == 'f'))",
+        ],
+        [0, 1, 2],
+        {0: "import os, subprocess\nn = 2"},
+    ),
+    "a traceback that says where the cell stands": Case(
+        ["x = 1", "y = 2", "1 / 0"], [2], tags={2: "raises-exception"}, order=[1, 2]
+    ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }
 
