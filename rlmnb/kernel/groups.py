@@ -15,6 +15,8 @@ from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.state import StateStore
 
 FIGURES = "$figures"
+# Stored apart from the handler, it would come back as something that nobody logs into.
+LOGGED = "logging writes into it"
 _MANY = 1000
 
 
@@ -69,6 +71,8 @@ class Groups:
     # The most bytes that variables which belong together may take in the store.
     limit: int
     known: dict[str, Group] = field(default_factory=dict)
+    # The identities of what handlers of the library `logging` write into.
+    logged: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self._run = os.urandom(6).hex()
@@ -167,12 +171,14 @@ class Groups:
             name for name, seen in self.modules.known.items() if not seen.ids.isdisjoint(walk.ids)
         ]
         problem = f"shares objects with the module {sharing[0]}" if sharing else None
+        if not self.logged.isdisjoint(walk.ids):
+            problem = LOGGED
         return Group(
             names=members,
             digest=walk.digest(),
             own={name: walks[name].digest() for name in members},
             refs=frozenset(self._kept_refs(walk.refs)).union(PREFIX + name for name in sharing),
-            problem=walk.problem or problem,
+            problem=LOGGED if problem == LOGGED else walk.problem or problem,
             ids=frozenset().union(*(walks[name].ids for name in members)),
             lent=frozenset().union(*(walks[name].lent for name in members)),
             holds=frozenset(walk.held),

@@ -175,6 +175,21 @@ def _logging() -> Any:
     }
 
 
+def handed_to_logging() -> frozenset[int]:
+    """Return the identities of what handlers write into: whoever logs changes it."""
+    found: set[int] = set()
+    loggers = [logging.root, *list(logging.root.manager.loggerDict.values())]
+    for logger in loggers:
+        for handler in getattr(logger, "handlers", ()):
+            found.add(id(handler))
+            found.update(id(each) for each in vars(handler).values() if _may_be_changed(each))
+    return frozenset(found)
+
+
+def _may_be_changed(value: Any) -> bool:
+    return not isinstance(value, str | int | float | tuple | type | None)
+
+
 def _handler(handler: logging.Handler) -> tuple[Any, ...]:
     formatter = handler.formatter
     shape = (formatter._fmt, formatter.datefmt) if formatter is not None else None

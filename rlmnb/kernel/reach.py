@@ -153,7 +153,9 @@ def follow(
             waiting.extend(leads_to)
     pickled = found & _PICKLES and names.attributes & _LOADS
     tested = found & _TESTS and names.attributes & _RUNS
-    told = any(_MAIN in text and text != _MAIN for text in names.strings)
+    # Many a cell asks only whether it is the main module.
+    ours = "modules" in names.attributes
+    told = any(_MAIN in text and (ours or text != _MAIN) for text in names.strings)
     opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
     # A name that is surely set, and not looked at before, is not read: what it was is no matter.
     only_stored = (names.sure & names.writes) - names.early - refs

@@ -18,8 +18,9 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.kernel.canonical import value_digest
 from rlmnb.kernel.codenames import CodeNames
-from rlmnb.kernel.groups import FIGURES, Group, Groups
+from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
 from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
+from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.restoring import Restoring
@@ -191,6 +192,8 @@ class Tracker:
         self.watch.stop()
         now = self._now = self.tracked()
         reads = self._read_digests(look)
+        if not look.inert:
+            self.groups.logged = handed_to_logging()
         changed, loosened = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
         old = dict(self.groups.known)
@@ -348,6 +351,9 @@ class Tracker:
             # An object may stand where another stood that was let go before it was made.
             rebound |= {name for name in look.code.writes if name in now}
         touched = set(before) if look.opaque else {name for name in look.reads if name in before}
+        if self.groups.logged and not look.inert:
+            known = self.groups.known.items()
+            touched |= {name for name, group in known if group.problem == LOGGED}
         moved = rebound | {name for name in before if name not in now}
         changed = touched | self._with_mates(touched | moved) | rebound
         holders = {

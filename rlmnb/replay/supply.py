@@ -22,6 +22,7 @@ from rlmnb.graph.traces import (
     is_ambient,
 )
 from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.groups import LOGGED
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import pseudo_version
 from rlmnb.replay.files import Versions, named_by
@@ -120,7 +121,7 @@ class Supply:
             # taken for something that it has made.
             mates = self.held.mates(touched)
             due |= {name for name in mates if name in env.names}
-            due |= self._bereft(names, env)
+            due |= self._bereft(names, env) | self._logged(env)
             missing = [
                 version
                 for version in _unique(env.names[name] for name in sorted(due))
@@ -298,6 +299,17 @@ class Supply:
             found.add(name)
             waiting += [*known["names"], *known.get("holds", ())]
         return found
+
+    @staticmethod
+    def _logged(env: Environment) -> set[str]:
+        """Return what a library logs into: any cell may log."""
+        if "$logging" not in env.names:
+            return set()
+        return {
+            name
+            for name, version in env.names.items()
+            if isinstance(version, dict) and version.get("problem") == LOGGED
+        }
 
     def _note_restored(self, producer: str | None) -> None:
         if producer is not None and producer not in self._report.restored:

@@ -37,6 +37,11 @@ COUNTING = "class A:\n    def __del__(self): print('gone')\na = A()"
 LATE = "def g(): return f()"
 SUBCLASS = "class B(A):\n    def hook(cls):\n        log.append(k)"
 HOOKED = "class A:\n    def __init_subclass__(cls):\n        cls.hook(cls)"
+LOGGING = """import logging, io
+buffer = io.StringIO()
+logger = logging.getLogger('mine')
+logger.propagate = False
+logger.handlers[:] = [logging.StreamHandler(buffer)]"""
 COUNTING_META = """class Meta(type):
     made = []
     def __new__(meta, name, bases, contents):
@@ -599,6 +604,46 @@ CASES = {
     ),
     "a traceback that says where the cell stands": Case(
         ["x = 1", "y = 2", "1 / 0"], [2], tags={2: "raises-exception"}, order=[1, 2]
+    ),
+    "a variable that is logged into": Case(
+        [
+            LOGGING,
+            "k = 1",
+            "logging.getLogger('mine').error('one %s', k)",
+            "print(buffer.getvalue())",
+        ],
+        [0, 1, 2, 3],
+        {1: "k = 2"},
+    ),
+    "what was logged into a variable": Case(
+        [
+            LOGGING,
+            "k = 1",
+            "logging.getLogger('mine').error('one %s', k)",
+            "print(buffer.getvalue())",
+        ],
+        [0, 2, 3],
+        {3: "logging.getLogger('mine').error('two')\nprint(buffer.getvalue())"},
+    ),
+    "classes below another": Case(
+        ["class A: pass", "class B(A): pass", "print(A.__subclasses__())"],
+        [2],
+        {2: "print([each.__name__ for each in A.__subclasses__()])"},
+    ),
+    "a class that is restored with those that are registered": Case(
+        [
+            "from abc import ABC\nclass S(ABC): pass",
+            "class P: pass",
+            "S.register(P)",
+            "print(issubclass(P, S))",
+        ],
+        [3],
+        {3: "print(issubclass(P, S), isinstance(P(), S))"},
+    ),
+    "a variable by way of the main module": Case(
+        ["n = 1", "import sys", "sys.modules['__main__'].n += 7", "print(n)"],
+        None,
+        {2: "sys.modules['__main__'].n += 8"},
     ),
     "a warning about the code": Case(["x = 1", "print(x is 1)"], None, {0: "x = 2"}),
 }
