@@ -99,6 +99,30 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _versions(files: object) -> dict[str, Any]:
+    return {
+        path: {name: version.get(name) for name in ("hash", "size_bytes", "mtime_ns")}
+        for path, version in _mapping(files).items()
+        if isinstance(version, dict)
+    }
+
+
+def _rests_on(record: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return files that a cell did not open itself: those it was shown, and its condition's.
+
+    Only whole paths: where others begin is not known here.
+    """
+    shown = _mapping(_mapping(given.get("context_snapshot")).get("files"))
+    condition = _mapping(record.get("invalidation_condition"))
+    if condition.get("kind") == "file_changed" and _text(condition.get("hash")):
+        shown = shown | {_text(condition.get("path")) or "": condition}
+    return {
+        path: version
+        for path, version in _versions(shown).items()
+        if path.startswith("/") or path[1:2] == ":"  # a drive's letter, on Windows
+    }
+
+
 def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
     """Return what the record adds. Nothing in it is trusted to have the right type."""
     found: Facts = {
@@ -122,14 +146,9 @@ def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
         if isinstance(edge, dict) and is_nbformat_id(edge.get("cell_id"))
     }
     found["explicit"] = explicit
-    for key in ("files_read", "files_written"):
-        files = {
-            path: {name: version.get(name) for name in ("hash", "size_bytes", "mtime_ns")}
-            for path, version in _mapping(record.get(key)).items()
-            if isinstance(version, dict)
-        }
-        found[key] = files
     given, run, result = (_mapping(record.get(key)) for key in ("input", "metadata", "output"))
+    found["files_read"] = _rests_on(record, given) | _versions(record.get("files_read"))
+    found["files_written"] = _versions(record.get("files_written"))
     found["operation"] = _text(given.get("operation"))
     found["model"] = _text(run.get("model"))
     found["tokens"] = run.get("tokens_used") if isinstance(run.get("tokens_used"), int) else None

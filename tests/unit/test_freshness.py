@@ -165,3 +165,20 @@ def test_an_opaque_cell_depends_on_all_that_set_a_variable_and_may_set_any():
     last = session.append(source="print(y)")
     assert session.cell(opaque).reasons == {first: "may read any variable"}
     assert session.cell(last).reasons == {opaque: "may set y"}
+
+
+@pytest.mark.parametrize("kind", ["context_snapshot", "invalidation_condition"])
+def test_a_cell_rests_on_the_files_it_was_shown_and_on_its_condition(kind):
+    path = Path("auth.py").absolute()
+    path.write_text("one")
+    known = {"hash": digest.of_file(str(path))["hash"]}
+    fields = {
+        "context_snapshot": {"files": {str(path): known}},
+        "invalidation_condition": {"kind": "file_changed", "path": str(path), **known},
+    }
+    session = Session.create("demo")
+    cell_id = session.append(source="x = 1", **{kind: fields[kind]})
+    assert not session.stale
+    path.write_text("two")
+    assert Session.open("demo").stale == {cell_id: [f"{path} changed"]}
+    assert Session.open("demo").cells(file="auth.py")[0].cell_id == cell_id
