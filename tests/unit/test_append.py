@@ -38,6 +38,17 @@ def test_an_appended_cell_is_what_nbformat_would_write():
     assert cell["outputs"] == [{"name": "stdout", "output_type": "stream", "text": ["1\n"]}]
 
 
+def test_of_an_appended_tool_call_the_source_is_enough():
+    Path("auth.py").write_text("x")
+    cell_id = rlmnb.append("demo", {"type": "tool", "source": "tools.Read(file_path='auth.py')"})
+    session = rlmnb.Session.open("demo")
+    assert session.cell(cell_id).entry["operation"] == "Read"
+    assert not session.stale
+    Path("auth.py").write_text("changed")
+    session.refresh()
+    assert list(session.stale) == [cell_id]
+
+
 @pytest.mark.parametrize(
     "source",
     [
