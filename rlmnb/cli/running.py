@@ -92,7 +92,9 @@ def begun(target: str | None) -> Session:
     except SessionNotFoundError:
         if target is None or looks_like_path(target):
             raise
-        return Session.create(check_session_id(target), cwd=".")
+        session = Session.create(check_session_id(target), cwd=".")
+        text.note(f"began session {session.place.name}")
+        return session
 
 
 def restore_at(args: Namespace) -> int:

@@ -295,13 +295,15 @@ def test_exec_runs_code_as_a_new_cell(run, run_json):
     assert failed.returncode == 1
     assert "NameError" in failed.stdout
     assert "rlmnb cell demo" in failed.stderr
+    assert "began session" not in failed.stderr
     piped = run("exec", "demo", "-", input="print('piped')")
     assert piped.stdout == "piped\n"
     assert run("exec", "demo", " ").returncode == 2
     forgotten = run("exec", "nb.ipynb")
     assert (forgotten.returncode, len(Session.open("demo").cells)) == (2, len(cells) + 2)
     assert "there is no code to run" in forgotten.stderr
-    assert run("exec", "begun-here", "print(1)").stdout == "1\n"
+    begun = run("exec", "begun-here", "print(1)")
+    assert (begun.stdout, begun.stderr) == ("1\n", "began session begun-here\n")
     assert len(warm.running()) == 2
 
 
