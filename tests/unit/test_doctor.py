@@ -41,7 +41,7 @@ def test_pending_entries_are_found_and_brought_in(root, run, run_json):
     report = run_json("doctor", "demo", code=1)
     assert "1 journal entries are not in the notebook" in report["problems"][0]["problem"]
     assert report["problems"][0]["fixable"]
-    assert run_json("doctor", "demo", "--fix")["problems"][0]["fixed"] == "brought in"
+    assert run_json("recover", "demo")["problems"][0]["fixed"] == "brought in"
     assert late in notebook_of("demo").read_text()
 
 

@@ -33,6 +33,14 @@ def add_keeping(commands: Commands) -> None:
         help="start a kernel, run a cell in it, and say how it went",
     )
     parser = add(
+        "recover",
+        "keeping:run_doctor",
+        "bring back what a crash, a full disk or a broken notebook left behind: doctor --fix",
+        "rlmnb recover fix-login",
+    )
+    session(parser, without="all sessions")
+    parser.set_defaults(fix=True, hooks=False, kernel=False)
+    parser = add(
         "scrub",
         "scrubbing:scrub",
         "find secrets in what was written before, and with --yes take them out",
