@@ -21,8 +21,8 @@ COMMANDS = [
     "sessions", "show", "cells", "cell", "chain", "files", "stats", "append", "set", "fork",
     "pair", "status", "replay", "calls", "budget", "invalidate", "exec", "kernel", "watch", "run",
     "model", "hooks", "mcp", "import", "migrate", "statusline", "complexity", "blame", "export",
-    "open", "graph", "diff", "lint", "verify", "doctor", "recover", "scrub", "du", "prune", "archive",
-    "restore", "rm", "schema",
+    "open", "graph", "diff", "lint", "verify", "doctor", "recover", "scrub", "du", "prune",
+    "archive", "restore", "rm", "schema",
 ]  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 
