@@ -28,7 +28,7 @@ _CELL = "a cell's id, the beginning of it, or its number"
 class _Tool:
     """A command as an agent sees it: what it is for, what it takes."""
 
-    def __init__(self, command: str, summary: str, last: str = "", **arguments: str) -> None:
+    def __init__(self, command: str, summary: str, last: str = "", /, **arguments: str) -> None:
         self.command = command
         self.summary = summary
         # The argument that the command takes without a name, after the session.
@@ -84,7 +84,7 @@ class _Operation(_Tool):
     Variables are given by name and all else as values, so no other code gets into the cell.
     """
 
-    def __init__(self, function: str, summary: str, required: str, **arguments: str) -> None:
+    def __init__(self, function: str, summary: str, required: str, /, **arguments: str) -> None:
         super().__init__("exec", summary, into=_INTO, **arguments)
         self.function = function
         self.required = tuple(required.split())
@@ -117,7 +117,7 @@ def _kind(key: str) -> str:
 
 _KINDS: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
 _SWITCHES = frozenset({"reverse", "dry_run", "force", "undo"})
-_NUMBERS = frozenset({"start", "size", "before", "after"})
+_NUMBERS = frozenset({"start", "size", "before", "after", "last"})
 _VARIABLES = frozenset({"context", "items", "into"})
 _INTO = "the variable that keeps what is found; `found` if there is none"
 _CONTEXT = "the name of a variable in the session's kernel"
@@ -205,6 +205,12 @@ TOOLS = {
     ),
     "memory_query": _Operation(
         "memory_query", "Ask what is known from earlier sessions.", "query", query="the question"
+    ),
+    "conversation": _Operation(
+        "conversation",
+        "Show what was said in the session so far: its prompts and answers.",
+        "",
+        last="only so many of the last",
     ),
 }
 

@@ -70,6 +70,8 @@ class CodeCell:
     calls: tuple[dict[str, Any], ...] = ()
     # Why they are to be made anew.
     renew: str = ""
+    # The digest of what is said above it, of a cell that has looked at that.
+    conversation: str | None = None
 
     @property
     def written(self) -> Mapping[str, Any]:
@@ -272,11 +274,7 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if "around" in run and run["around"] != env.around():
         causes.append("it can see all variables, and there are others now")
     causes += _dependency_causes(cell, run.get("depends", {}), env)
-    causes += [
-        f"{other}, which it looks at, was edited"
-        for other, seen in run.get("looked", {}).items()
-        if env.sources.get(other, seen["source"]) != seen["source"]
-    ]
+    causes += _looked_causes(cell, run, env)
     return causes + files.causes(cell, run, env)
 
 
@@ -304,6 +302,18 @@ def _dependency_causes(
             causes.append(f"{other}, which it depends on, changes")
         elif now != shown:
             causes.append(f"{other}, which it depends on, changed")
+    return causes
+
+
+def _looked_causes(cell: CodeCell, run: Run, env: Environment) -> list[str]:
+    """Say what a cell has looked at in the notebook that reads otherwise now."""
+    causes = [
+        f"{other}, which it looks at, was edited"
+        for other, seen in run.get("looked", {}).items()
+        if env.sources.get(other, seen["source"]) != seen["source"]
+    ]
+    if run.get("conversation") != cell.conversation:
+        causes.append("the conversation above it, which it looks at, changed")
     return causes
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.errors import CellNotFoundError
+from rlmnb.format.conversation import turns_hash, turns_in
 from rlmnb.format.keptcalls import calls_of
 from rlmnb.format.nbjson import source_of
 from rlmnb.kernel.pending import Pending
@@ -81,8 +82,9 @@ class Calls:
         self._left: list[Call] = []
         self._default: str | None = None
         self._looked: dict[str, dict[str, str]] = {}
+        self._talk: str | None = None
         self._here = current.Surroundings(
-            self.desk, self.default_model, self.apart, self.cell, notes={}
+            self.desk, self.default_model, self.apart, self.cell, self.conversation, notes={}
         )
         current.settle_in(self._here)
 
@@ -107,6 +109,8 @@ class Calls:
             found["default_model"] = self._default
         if self._looked:
             found["looked"] = self._looked
+        if self._talk is not None:
+            found["conversation"] = self._talk
         return {**found, **self._here.notes}
 
     # what a call needs to know
@@ -265,10 +269,7 @@ class Calls:
             self._read()
             cells = self._whole.get("cells", [])
             at = _found(cells, name)
-            here = next(
-                (n for n, cell in enumerate(cells) if cell.get("id") == self._cell_id), len(cells)
-            )
-            if at >= here:
+            if at >= self._place(cells):
                 raise CellNotFoundError(
                     f"cell {name} is not above {self._cell_id}, so it has not run yet",
                     hint="look only at cells further up",
@@ -279,6 +280,22 @@ class Calls:
             "output": digest.output_hash(cells[at].get("outputs") or []),
         }
         return seen
+
+    def conversation(self, last: int | None = None) -> list[dict[str, str]]:
+        """Return what was said above the cell that runs, which depends on all of it from now on."""
+        if last is not None and last < 0:
+            raise ValueError(f"last is {last}; wanted how many of the last prompts and answers")
+        with self.apart():
+            self._read()
+            cells = self._whole.get("cells", [])
+            turns = turns_in(cells[: self._place(cells)])
+            self._talk = turns_hash(turns)
+        return turns if last is None else turns[max(0, len(turns) - last) :]
+
+    def _place(self, cells: list[dict[str, Any]]) -> int:
+        """Return how many cells are above the one that runs; all, if the notebook has it not."""
+        found = (at for at, cell in enumerate(cells) if cell.get("id") == self._cell_id)
+        return next(found, len(cells))
 
 
 def _likeness(call: Call) -> tuple[Any, ...]:
@@ -291,6 +308,14 @@ def cell(name: str | int) -> Any:
     The cell that asks depends on it.
     """
     return current.surroundings().cell(name)
+
+
+def conversation(last: int | None = None) -> Any:
+    """Return the prompts and answers above, or the last of them: `role`, `text` and `cell_id` each.
+
+    The cell that asks depends on them.
+    """
+    return current.surroundings().conversation(last)
 
 
 def _found(cells: list[dict[str, Any]], name: str | int) -> int:

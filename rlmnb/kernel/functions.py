@@ -13,6 +13,7 @@ from typing import Any
 _HOMES = {
     "allm_query": "rlmnb.models.calling",
     "cell": "rlmnb.kernel.calls",
+    "conversation": "rlmnb.kernel.calls",
     "llm_query": "rlmnb.models.calling",
     "llm_query_batched": "rlmnb.models.calling",
     "map_reduce": "rlmnb.models.reducing",

@@ -9,12 +9,12 @@ from typing import Any
 
 from rlmnb.capture.toolcalls import parse_call
 from rlmnb.errors import ObjectError
+from rlmnb.format.conversation import role_of, said_in
 from rlmnb.format.record import CellRecord
 from rlmnb.session import Session
 from rlmnb.store import sessions
 from rlmnb.views import Cell, exit_code_of, text_of
 
-_ROLES = {"prompt": "user", "answer": "assistant", "system": "system"}
 _SHORT = 16
 
 
@@ -107,17 +107,10 @@ def context(session: Session) -> dict[str, Any]:
 
 
 def _message(cell: Cell) -> Iterator[dict[str, Any]]:
-    event = cell.raw["metadata"].get("rlmnb_event")
-    role = _ROLES.get(str(event.get("type"))) if isinstance(event, dict) else None
-    if role is None:
-        return
-    content = cell.source
-    if role == "user":
-        content = "\n".join(
-            line.removeprefix("> " if line.startswith("> ") else ">")
-            for line in content.split("\n")
-        )
-    yield {"role": role, "content": content, "timestamp": seconds(event.get("created_at"))}
+    role = role_of(cell.raw)
+    if role is not None:
+        at = seconds(cell.raw["metadata"]["rlmnb_event"].get("created_at"))
+        yield {"role": role, "content": said_in(cell.raw), "timestamp": at}
 
 
 def whole_text(session: Session, cell: Cell) -> str:

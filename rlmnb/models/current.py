@@ -34,6 +34,14 @@ def _no_cell(name: str | int) -> Any:
     )
 
 
+def _no_conversation(last: int | None) -> Any:
+    del last  # none of it is here
+    raise CellNotFoundError(
+        "there is no conversation here: this program is no notebook",
+        hint="in Python: rlmnb.Session.open(…).cells(type='markdown')",
+    )
+
+
 @dataclass
 class Surroundings:
     """What a call needs to know of the place it is made in."""
@@ -44,6 +52,7 @@ class Surroundings:
     # Whatever is done inside of this is ours, not the cell's.
     apart: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     cell: Callable[[str | int], Any] = _no_cell
+    conversation: Callable[[int | None], Any] = _no_conversation
     # What is to be kept in the record of the cell that runs.
     notes: dict[str, Any] = field(default_factory=dict)
 

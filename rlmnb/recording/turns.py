@@ -5,6 +5,7 @@ import time
 
 from rlmnb.capture import calls
 from rlmnb.digest import of_text
+from rlmnb.format.conversation import quoted
 from rlmnb.recording.starting import Starting
 
 TYPE_CHECKING = False
@@ -39,13 +40,10 @@ class Turns(Starting):
         goal = goal[:_LONGEST_GOAL]
         self._progress.keep("goal", goal)
         self._progress.keep("task", None)
-        # Only these end a line in a notebook; what else does is part of the text.
-        lines = prompt.replace("\r\n", "\n").removesuffix("\n").split("\n")
-        quoted = "\n".join(f"> {line}" if line else ">" for line in lines)
         named = {} if prompt_id is None else {"prompt_id": prompt_id}
         if prompt_id is not None:
             self._progress.keep("prompt_id", prompt_id)
-        self._append(self._text_cell("prompt", quoted, **named))
+        self._append(self._text_cell("prompt", quoted(prompt), **named))
         session = self._what_for(prompt, goal)
         session |= named
         self._set(session=session, activation=self._activation(prompt))

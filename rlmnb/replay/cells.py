@@ -10,6 +10,7 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
+from rlmnb.format.conversation import turns_hash, turns_in
 from rlmnb.graph.effects import ANY, effects_of, tools_called
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import (
@@ -38,13 +39,16 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
     found = []
     model = choosing.default_model()
     entries = session.index["cells"]
+    turns = []
     for cell in session.cells:
         raw, entry = cell.raw, cell.entry
         if raw.get("cell_type") != "code":
+            turns += turns_in([raw])
             continue
         record = raw["metadata"].get("rlmnb")
         record = record if isinstance(record, dict) else {}
         run = record.get("run")
+        talked = isinstance(run, dict) and "conversation" in run
         own = "copy_of" not in entry
         tags = raw["metadata"].get("tags")
         source = cell.source
@@ -79,6 +83,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 files_written=entry.get("files_written", {}),
                 calls=calls,
                 renew=renewal(calls, tags, wishes),
+                conversation=turns_hash(turns) if talked else None,
             )
         )
     return found

@@ -114,7 +114,9 @@ def _go(
 
 
 # What a trace tells of model calls, also where all else could not be followed.
-_OF_CALLS = frozenset({"calls", "default_model", "left_over", "looked", "verification"})
+_OF_CALLS = frozenset(
+    {"calls", "conversation", "default_model", "left_over", "looked", "verification"}
+)
 # The functions that look at other cells of the notebook.
 LOOKING = frozenset({"cell", "verify"})
 

@@ -313,6 +313,66 @@ def test_a_cell_that_looks_at_another_depends_on_it(serve: Callable[..., ChatApi
     assert "is not above c0" in report.errors["c0"]
 
 
+def said(kind: str, text: str, cell_id: str) -> nbformat.NotebookNode:
+    event = {"type": kind, "created_at": "2026-11-17T09:00:00.000Z"}
+    return nbformat.v4.new_markdown_cell(text, id=cell_id, metadata={"rlmnb_event": event})
+
+
+def test_a_cell_that_looks_at_the_conversation_depends_on_what_is_said_above_it():
+    look = "turns = conversation()\nprint(turns, [each['text'] for each in conversation(last=1)])"
+    cells = [
+        said("prompt", "> sum it\n>\n> > all of it", "p1"),
+        nbformat.v4.new_code_cell("x = 1", id="c1"),
+        nbformat.v4.new_markdown_cell("a note that nobody said", id="n1"),
+        said("answer", "> it is 1", "a1"),
+        said("system", "began", "s1"),
+        nbformat.v4.new_code_cell(look, id="c2"),
+        said("prompt", "> later", "p2"),
+        nbformat.v4.new_code_cell("print(len(turns), conversation(last=0))", id="c3"),
+        nbformat.v4.new_code_cell("plain = 5", id="c4"),
+    ]
+
+    def write(changed: list[Any]) -> None:
+        nbformat.write(nbformat.v4.new_notebook(cells=changed), "nb.ipynb")
+
+    def saved() -> Any:
+        return nbformat.read("nb.ipynb", 4).cells
+
+    write(cells)
+    assert again().errors == {}
+    turns = [
+        {"role": "user", "text": "sum it\n\n> all of it", "cell_id": "p1"},
+        {"role": "assistant", "text": "> it is 1", "cell_id": "a1"},
+    ]
+    assert shown(5) == f"{turns} ['> it is 1']\n"
+    assert shown(7) == "2 []\n"
+    assert record(5)["run"]["conversation"]
+    assert again().executed == []
+    # A note is nobody's word, and what is said below has not been said yet.
+    edit(2, "another note")
+    edit(6, "> even later")
+    assert again().executed == ["c3"]
+    edit(0, "> sum it up")
+    stale = stale_cells(Session.open("nb.ipynb"))
+    why = ["the conversation above it, which it looks at, changed"]
+    assert stale["c2"] == why
+    assert sorted(stale) == ["c2", "c3"]
+    assert again().executed == ["c2", "c3"]
+    assert again().executed == []
+    write([said("answer", "added", "a0"), *saved()])
+    assert again().executed == ["c2", "c3"]
+    assert again().executed == []
+    write([cell for cell in saved() if cell.id != "a1"])
+    assert again().executed == ["c2", "c3"]
+    assert again().executed == []
+    # A cell that no longer looks at it no longer depends on it.
+    at = [cell.id for cell in saved()].index("c2")
+    edit(at, "turns = []")
+    again()
+    edit(0, "another answer")
+    assert again().executed == ["c3"]
+
+
 def test_a_persons_own_name_comes_before_ours(serve: Callable[..., ChatApi]):
     api = serve()
     notebook("def llm_query(text): return 'mine'", "search = 5", "print(llm_query('q'), search)")
@@ -562,6 +622,10 @@ def test_an_agent_asks_through_cells_that_are_kept_and_replayed(
 ):
     api = serve(lambda asked: f"to {asked.prompt}")
     Session.create("s", cwd=".").append("parts = ['a\\nTODO b', 'c']", output="")
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "so\n> it is?"}
+    subprocess.run(
+        [sys.executable, "-m", "rlmnb.hook"], input=json.dumps(prompt).encode(), check=True
+    )
     try:
         answers = asked(
             call("peek", session="s", context="parts", start=1),
@@ -569,17 +633,19 @@ def test_an_agent_asks_through_cells_that_are_kept_and_replayed(
             call("llm_query", session="s", prompt="it's {odd}?", into="said"),
             call("map_reduce", session="s", items="parts", map_prompt="m", reduce_prompt="r"),
             call("memory_query", session="s", query="before?"),
+            call("conversation", session="s", last=2),
         )
     finally:
         warm.stop(Session.open("s").place)
     cells = [json.loads(each["result"]["content"][0]["text"]) for each in answers]
-    assert [each["status"] for each in cells] == ["completed"] * 5
+    assert [each["status"] for each in cells] == ["completed"] * 6
     shown = ["".join(each["outputs"][0]["text"]) for each in cells]
     assert shown[0] == "c\n"
     assert "TODO b" in shown[1]
     assert shown[2] == "to it's {odd}?\n"
     assert "no memory yet" in shown[4]
+    assert "'role': 'user', 'text': 'so\\n> it is?', 'cell_id': " in shown[5]
     assert len(api.asked) == 1 + 3
-    assert [cell.type for cell in Session.open("s").cells][3:5] == ["llm_call", "map_reduce"]
+    assert [cell.type for cell in Session.open("s").cells][4:6] == ["llm_call", "map_reduce"]
     assert run("replay", "s", "--force", "--calls", "none").returncode == 0
     assert len(api.asked) == 1 + 3

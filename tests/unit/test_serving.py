@@ -54,6 +54,7 @@ def test_the_handshake_and_the_list_of_tools():
     assert names == [
         "session", "cells", "cell", "chain", "status", "replay", "calls", "budget", "invalidate",
         "peek", "search", "summarize", "llm_query", "map_reduce", "memory_query",
+        "conversation",
     ]  # fmt: skip
     assert all(tool["inputSchema"]["type"] == "object" for tool in second["result"]["tools"])
 
@@ -103,6 +104,7 @@ def test_marks_are_made_and_taken_back(session):
         ("peek", {"session": "demo", "context": "code", "start": True}),
         ("llm_query", {"session": "demo", "prompt": "q", "into": "a; b"}),
         ("search", {"session": "demo", "context": "code"}),
+        ("conversation", {"session": "demo", "last": "2"}),
     ],
 )
 def test_mistakes_are_answered_and_the_server_goes_on(session, name, arguments):
