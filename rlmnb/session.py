@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -139,7 +140,7 @@ class Session:
             today = next((each for each in changed if each is not None), None)
             if today is not None:
                 now[path] = str(today)
-        return freshness.find_stale(self._index, now)
+        return freshness.find_stale(self._index, now, time.time())
 
     def judge(self, stale: Mapping[str, Sequence[str]]) -> None:
         """Take over, until the next refresh, what somebody with a better look says is stale."""

@@ -5,6 +5,7 @@ Facts are plain dicts because they go to `index.json` as they are, ten thousand 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from rlmnb import digest
@@ -123,6 +124,32 @@ def _rests_on(record: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _condition(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the condition of a result that is held to another cell, or to the clock.
+
+    It speaks of the result it was written with. A run of ours has made another one, which rests on
+    what the run read, and has outlived a time that was over before.
+    """
+    condition = _mapping(record.get("invalidation_condition"))
+    kind, ran = condition.get("kind"), isinstance(record.get("run"), dict)
+    if kind == "cell_changed" and not ran:
+        named = is_nbformat_id(condition.get("cell_id")) and _text(condition.get("hash"))
+        return {key: condition[key] for key in ("cell_id", "hash")} if named else None
+    if kind == "expired" and (ends := _seconds(condition.get("at"))) is not None:
+        made = _seconds(record.get("completed_at")) if ran else None
+        return {"at": condition["at"], "ends": ends} if made is None or made < ends else None
+    return None
+
+
+def _seconds(moment: object) -> float | None:
+    """Return a recorded time as seconds since 1970; None if it is none, or in an unknown zone."""
+    try:
+        parsed = datetime.fromisoformat(str(moment))
+        return parsed.timestamp() if parsed.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
     """Return what the record adds. Nothing in it is trusted to have the right type."""
     found: Facts = {
@@ -149,6 +176,7 @@ def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
     given, run, result = (_mapping(record.get(key)) for key in ("input", "metadata", "output"))
     found["files_read"] = _rests_on(record, given) | _versions(record.get("files_read"))
     found["files_written"] = _versions(record.get("files_written"))
+    found["condition"] = _condition(record)
     found["operation"] = _text(given.get("operation"))
     found["model"] = _text(run.get("model"))
     found["tokens"] = run.get("tokens_used") if isinstance(run.get("tokens_used"), int) else None

@@ -36,8 +36,12 @@ def files_to_check(index: Index) -> dict[str, list[dict[str, Any]]]:
     return {path: versions for path, versions in wanted.items() if versions}
 
 
-def find_stale(index: Index, files_now: Mapping[str, str]) -> dict[str, list[str]]:
+def find_stale(
+    index: Index, files_now: Mapping[str, str], now: float = 0.0
+) -> dict[str, list[str]]:
     """Return every stale cell with its causes; `files_now` maps a changed path to its digest.
+
+    `now` is in seconds since 1970; where nobody says what time it is, nothing has expired.
 
     Only cells that may be stale are looked at: the suspects, who read a changed file, and all
     that depends on those.
@@ -53,7 +57,8 @@ def find_stale(index: Index, files_now: Mapping[str, str]) -> dict[str, list[str
     while waiting:
         _, cell_id = heapq.heappop(waiting)
         entry = cells[cell_id]
-        causes = _own_causes(entry) + _file_causes(entry, index, files_now)
+        causes = _own_causes(entry) + condition_causes(entry, cells, now)
+        causes += _file_causes(entry, index, files_now)
         causes += [
             f"{parent} is stale ({entry['reasons'][parent]})"
             for parent in entry["dependencies"]
@@ -67,6 +72,24 @@ def find_stale(index: Index, files_now: Mapping[str, str]) -> dict[str, list[str
                 seen.add(child)
                 heapq.heappush(waiting, (place[child], child))
     return stale
+
+
+def condition_causes(
+    entry: Mapping[str, Any], cells: Mapping[str, Mapping[str, Any]], now: float
+) -> list[str]:
+    """Say whether what a cell's own condition names has come: another cell changed, or a time."""
+    condition = entry.get("condition", {})
+    if "ends" in condition:
+        return [f"expired at {condition['at']}"] if condition["ends"] <= now else []
+    if "cell_id" not in condition:
+        return []
+    other = cells.get(condition["cell_id"])
+    if other is None:
+        return [f"{condition['cell_id']}, which its condition names, is gone"]
+    # The hash may be one of what the cell does, or of what it shows.
+    if condition["hash"] in (other["source_hash"], other["output_hash"]):
+        return []
+    return [f"{condition['cell_id']}, which its condition names, changed"]
 
 
 def _file_causes(entry: dict[str, Any], index: Index, files_now: Mapping[str, str]) -> list[str]:

@@ -15,7 +15,7 @@ from rlmnb.ids import CellId
 Index = dict[str, Any]
 _STORY = ("markdown", "raw")
 _FINISHED = frozenset({"completed", "promoted"})
-_ODD = frozenset({"edited", "problem", "missing", "below"})
+_ODD = frozenset({"edited", "problem", "missing", "below", "condition"})
 
 
 def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:

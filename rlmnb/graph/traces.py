@@ -70,6 +70,8 @@ class CodeCell:
     calls: tuple[dict[str, Any], ...] = ()
     # Why they are to be made anew.
     renew: str = ""
+    # Why its own condition no longer lets it hold.
+    lapsed: tuple[str, ...] = ()
     # The digest of what is said above it, of a cell that has looked at that.
     conversation: str | None = None
 
@@ -249,7 +251,7 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     if "rlmnb:always" in cell.tags:
         return ["is tagged rlmnb:always"]
     run = cell.run
-    causes = [cell.marked] if cell.marked else []
+    causes = [*([cell.marked] if cell.marked else []), *cell.lapsed]
     if run is None:
         return causes + _causes_without_run(cell, env, files)
     if _is_edited(cell, run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,7 @@ from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.format.conversation import turns_hash, turns_in
 from rlmnb.graph.effects import ANY, effects_of, tools_called
+from rlmnb.graph.freshness import condition_causes
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import (
     CodeCell,
@@ -39,7 +41,8 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
     found = []
     model = choosing.default_model()
     entries = session.index["cells"]
-    turns = []
+    turns: list[dict[str, str]] = []
+    now = time.time()
     for cell in session.cells:
         raw, entry = cell.raw, cell.entry
         if raw.get("cell_type") != "code":
@@ -83,6 +86,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 files_written=entry.get("files_written", {}),
                 calls=calls,
                 renew=renewal(calls, tags, wishes),
+                lapsed=tuple(condition_causes(entry, entries, now)) if own else (),
                 conversation=turns_hash(turns) if talked else None,
             )
         )

@@ -405,3 +405,16 @@ def test_a_cell_that_lists_files_while_the_notebook_is_written_stays_fresh():
     replay(Session.open("nb.ipynb"))
     left.unlink(missing_ok=True)
     assert stale_cells(Session.open("nb.ipynb")) == {}
+
+
+def test_a_result_whose_condition_has_come_is_made_anew_once():
+    session = Session.create("s", cwd=".")
+    first = session.append("x = 1", output="")
+    known = session.index["cells"][first]["source_hash"]
+    changed = {"kind": "cell_changed", "cell_id": first, "hash": f"{known[:-8]}00000000"}
+    held = session.append("print(1)", output="1", invalidation_condition=changed)
+    over = {"kind": "expired", "at": "2020-01-01T00:00:00Z"}
+    expired = session.append("print(2)", output="2", invalidation_condition=over)
+    assert replay(session).executed == [held, expired]
+    assert replay(Session.open("s")).executed == []
+    assert not stale_cells(Session.open("s"))

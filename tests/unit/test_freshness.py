@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from rlmnb import Session, digest
+from rlmnb.graph.freshness import find_stale
 from rlmnb.graph.names import names_of
+from rlmnb.replay.cells import stale_cells
+from tests.conftest import notebook_of, read, save_like_lab
 
 
 def read_cell(session: Session, name: str, call: str = "Read") -> str:
@@ -182,3 +185,46 @@ def test_a_cell_rests_on_the_files_it_was_shown_and_on_its_condition(kind):
     path.write_text("two")
     assert Session.open("demo").stale == {cell_id: [f"{path} changed"]}
     assert Session.open("demo").cells(file="auth.py")[0].cell_id == cell_id
+
+
+@pytest.mark.parametrize("what", ["source_hash", "output_hash"])
+def test_a_cell_whose_condition_names_another_is_stale_once_that_one_changed(what):
+    session = Session.create("demo")
+    first = session.append(source="x = 1\nx", output="1")
+    known = session.index["cells"][first][what]
+    condition = {"kind": "cell_changed", "cell_id": first, "hash": known}
+    held = session.append(source="print('one')", output="one", invalidation_condition=condition)
+    after = session.append(source="print('two')", output="two", dependencies=[held])
+    assert not session.stale
+    assert not stale_cells(session)
+    why = [f"{first}, which its condition names, changed"]
+    whole = read("demo")
+    cell = whole["cells"][0]
+    if what == "source_hash":
+        cell["source"] = "x = 2\nx"
+    else:
+        cell["metadata"]["rlmnb"]["output_hash"] = digest.output_hash([])
+    save_like_lab(notebook_of("demo"), whole)
+    session = Session.open("demo")
+    assert session.stale[held] == why
+    assert session.stale[after] == [f"{held} is stale (explicit)"]
+    assert stale_cells(session)[held] == why
+    whole["cells"] = whole["cells"][1:]
+    save_like_lab(notebook_of("demo"), whole)
+    assert Session.open("demo").stale[held] == [f"{first}, which its condition names, is gone"]
+
+
+def test_a_cell_is_stale_once_its_time_is_over():
+    session = Session.create("demo")
+    ends = "2100-01-01T01:00:00+01:00"
+    held = session.append(source="x", invalidation_condition={"kind": "expired", "at": ends})
+    other = session.append(source="y")
+    assert not session.stale
+    moment = 4102444800.0  # 2100 begins, in UTC
+    assert find_stale(session.index, {}, moment - 1) == {}
+    assert find_stale(session.index, {}, moment) == {held: [f"expired at {ends}"]}
+    past = "2020-01-01T00:00:00Z"
+    old = session.append(source="z", invalidation_condition={"kind": "expired", "at": past})
+    assert dict(session.stale) == {old: [f"expired at {past}"]}
+    assert stale_cells(session) == {old: [f"expired at {past}"]}
+    assert other not in session.stale
