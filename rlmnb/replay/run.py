@@ -248,10 +248,13 @@ class _Replay:
         return held
 
     def _above_history(self, due: list[CodeCell]) -> frozenset[str]:
-        """Return the cells above one that will run and looks at `_` or `Out`: all run, in order."""
+        """Return the cells above one that will run and looks at `_` or `Out`: all run, in order.
+
+        It needs them, so they run also where only others were asked for.
+        """
         last = 0
         for cell in due:
-            names = self._naming.names(cell)
+            names = self._naming.names(cell) if self._may_run(cell) else None
             if names is not None and any(map(is_history, names.early)):
                 last = self._order[cell.cell_id]
         return frozenset(
@@ -259,6 +262,9 @@ class _Replay:
             for cell in self._cells[:last]
             if cell.source.strip() and self._wishes.hinders(cell) is None
         )
+
+    def _may_run(self, cell: CodeCell) -> bool:
+        return self._wishes.only is None or cell.cell_id in self._wishes.only
 
     async def _step(self, cell: CodeCell) -> None:
         self._env.reach(cell)
@@ -268,9 +274,13 @@ class _Replay:
             causes = ["was asked for", *causes]
         elif cell.cell_id in self._needed_by_history and not causes:
             causes = ["a cell below looks at earlier outputs"]
+        may_run = self._may_run(cell) or cell.cell_id in self._needed_by_history
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
-        if causes and self._wishes.only is not None and cell.cell_id not in self._wishes.only:
+            if not may_run:
+                # Only this replay has seen them run.
+                self._recorder.mark(cell, causes[0])
+        if causes and not may_run:
             self._report.left.append(cell.cell_id)
             self._report.causes[cell.cell_id] = causes
             self._blocked.add(cell, cell.cell_id)

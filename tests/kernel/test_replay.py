@@ -418,3 +418,26 @@ def test_a_result_whose_condition_has_come_is_made_anew_once():
     assert replay(session).executed == [held, expired]
     assert replay(Session.open("s")).executed == []
     assert not stale_cells(Session.open("s"))
+
+
+def test_cells_above_one_that_looks_at_history_run_with_it_also_if_only_it_is_asked_for(run_json):
+    write("x = 1", "print(x)", "7", "print(len(In), _)", "print('below', len(In))", "y = 1")
+    run_json("replay", "nb.ipynb")
+    edit(3, "print('now', len(In), _)")
+    assert run_json("replay", "nb.ipynb", "4")["executed"] == ["c0", "c1", "c2", "c3"]
+    assert texts()[3] == "now 5 7\n"
+    # The cell below has not seen what ran; nobody but that replay knows.
+    assert run_json("replay", "nb.ipynb")["executed"][-1] == "c4"
+    assert texts()[4] == "below 6\n"
+    assert run_json("status", "nb.ipynb")["stale"] == []
+
+
+def test_a_cell_that_shows_the_output_above_is_stale_once_only_that_one_ran_again(run_json):
+    write("x = 1", "7", "print(_)")
+    run_json("replay", "nb.ipynb")
+    edit(1, "8")
+    assert run_json("replay", "nb.ipynb", "2")["executed"] == ["c1"]
+    assert [row["cell_id"] for row in run_json("status", "nb.ipynb")["stale"]] == ["c2"]
+    run_json("replay", "nb.ipynb")
+    assert texts()[2] == "8\n"
+    assert run_json("status", "nb.ipynb")["stale"] == []
