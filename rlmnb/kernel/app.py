@@ -51,6 +51,8 @@ class RlmnbKernel(IPythonKernel):
 
     implementation = "rlmnb"
     objects: str | None = None
+    # What changes with every replay, and is nothing that a cell rests on.
+    rewritten: tuple[str, ...] = ()
     without_effects = False
     # The notebook that a person has open with this kernel.
     notebook: Place | None = None
@@ -149,7 +151,7 @@ class RlmnbKernel(IPythonKernel):
             self._tracker = Tracker(
                 namespace=self.shell.user_ns,
                 store=StateStore(objects, load_key(root), later=True),
-                watch=Watch((os.path.realpath(objects) + os.sep,)),
+                watch=Watch((os.path.realpath(objects) + os.sep,), self.rewritten),
                 transform=self.shell.transform_cell,
                 hidden=Hidden(self.shell),
                 limit=_largest(),
@@ -425,6 +427,7 @@ def _settle() -> None:
     if place is None:
         return
     RlmnbKernel.notebook, RlmnbKernel.objects = place, place.objects
+    RlmnbKernel.rewritten = place.rewritten
     if (directory := directory_of(place)) is not None:
         os.chdir(directory)
 
@@ -437,6 +440,8 @@ def main() -> None:
     RlmnbKernel.without_effects = bool(os.environ.pop("RLMNB_NO_EFFECTS", None))
     if RlmnbKernel.objects is None:
         _settle()
+    if rewritten := os.environ.pop("RLMNB_REWRITTEN", None):
+        RlmnbKernel.rewritten = tuple(json.loads(rewritten))
     if life := os.environ.pop("RLMNB_LIFE", None):
         RlmnbKernel.life = json.loads(life)
     if os.environ.pop("RLMNB_HASH_SEED", None):

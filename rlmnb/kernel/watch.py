@@ -81,8 +81,12 @@ class Watch:
     that are asked are ours, and pass everything on.
     """
 
-    def __init__(self, ignored: tuple[str, ...] = ()) -> None:
+    def __init__(self, ignored: tuple[str, ...] = (), rewritten: Iterable[str] = ()) -> None:
         self._foreign = _foreign_places() + ignored
+        # The notebook itself: it changes with every replay.
+        self._rewritten = {
+            look(path) for path in rewritten for look in (os.path.realpath, os.path.abspath)
+        }
         self._passing = _passing_places()
         self._start = os.path.realpath(os.getcwd()) + os.sep
         self._on = False
@@ -239,7 +243,7 @@ class Watch:
             return None
         if name.endswith((".pyc", ".pyo")) or name.startswith(self._foreign):
             return None
-        if _BESIDE in name + os.sep:
+        if _BESIDE in name + os.sep or name in self._rewritten:
             return None  # what we keep there changes with every replay
         return name
 

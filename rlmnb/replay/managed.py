@@ -29,6 +29,7 @@ from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
 from rlmnb.kernel.asked import NUMBER
 from rlmnb.processes import is_alive
+from rlmnb.store.layout import Place
 
 START_SECONDS = 30
 ATTACH_SECONDS = 10
@@ -258,12 +259,20 @@ async def attached_kernel(
         channels.stop_channels()
 
 
+def own_environment(place: Place) -> dict[str, str]:
+    """Return what every kernel of ours is told of the notebook that it serves."""
+    return {
+        "RLMNB_OBJECTS": place.objects,
+        "RLMNB_REWRITTEN": json.dumps(place.rewritten),
+    }
+
+
 @asynccontextmanager
 async def managed_kernel(
     notebook: Any,
     *,
     cwd: str,
-    objects: str,
+    place: Place,
     timeout: float | None,
     memory: int | None = None,
     effects: bool = False,
@@ -273,7 +282,7 @@ async def managed_kernel(
     `timeout` is for each cell, in seconds; `memory` is the most the kernel may take, in megabytes.
     """
     directory = _socket_directory()
-    environment = {"RLMNB_OBJECTS": objects}
+    environment = own_environment(place)
     if not effects:
         environment["RLMNB_NO_EFFECTS"] = "1"
     if memory is not None:

@@ -229,7 +229,7 @@ class _Replay:
         return managed_kernel(
             nodes,
             cwd=cwd,
-            objects=self._session.place.objects,
+            place=self._session.place,
             timeout=timeout,
             memory=self._wishes.memory,
             effects=self._wishes.allow_effects,

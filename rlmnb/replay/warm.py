@@ -28,7 +28,7 @@ from rlmnb.files import Lock, make_directory, polls, read_bytes, remove, remove_
 from rlmnb.format import times
 from rlmnb.jsontext import loads
 from rlmnb.processes import end, is_alive
-from rlmnb.replay.managed import runtime_base, start_seconds
+from rlmnb.replay.managed import own_environment, runtime_base, start_seconds
 from rlmnb.store.layout import Place, sessions_root
 
 IDLE_SECONDS = 30 * 60
@@ -227,7 +227,7 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
     life = {"idle": idle, "notebook": place.notebook, "record": _record(place), "files": directory}
     environment = {
         **{key: value for key, value in os.environ.items() if key != "JPY_PARENT_PID"},
-        "RLMNB_OBJECTS": place.objects,
+        **own_environment(place),
         "RLMNB_LIFE": json.dumps(life),
         "RLMNB_NO_EFFECTS": "1",
     }

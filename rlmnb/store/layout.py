@@ -55,6 +55,11 @@ class Place:
         """Where an event goes when the journal cannot be had."""
         return os.path.join(self.directory, "spill")
 
+    @property
+    def rewritten(self) -> tuple[str, ...]:
+        """The files that change with every replay, whatever the cells do."""
+        return self.notebook, self.journal, self.index
+
     def exists(self) -> bool:
         """Tell whether there is anything here."""
         return any(os.path.lexists(path) for path in (self.notebook, self.journal, self.spill))

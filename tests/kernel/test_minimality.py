@@ -23,6 +23,15 @@ def twice(line):
 FRAME = """import pandas as pd
 df = pd.DataFrame({'a': range(6), 's': list('aabbcc'), 'c': pd.Categorical(list('xxyyzz'))})"""
 CASES = {
+    "the name of the notebook itself": Case(
+        [
+            "x = 1",
+            "import os\nprint([n for n in os.listdir('.') if n[0] != '.' and n != 'nb.ipynb'])",
+            "import os.path\nprint(os.path.basename('nb.ipynb'))",
+        ],
+        [0],
+        {0: "x = 2"},
+    ),
     "a comment runs nothing": Case(["x = 1", "print(x)"], [], {0: "x = 1  # one"}),
     "layout runs nothing": Case(["x = [1, 2]", "print(x)"], [], {0: "x = [\n    1,\n    2,\n]\n"}),
     "a cell nobody needs": Case(["x = 1", "y = 2", "print(x)"], [1], {1: "y = 3"}),

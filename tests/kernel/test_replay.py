@@ -441,3 +441,14 @@ def test_a_cell_that_shows_the_output_above_is_stale_once_only_that_one_ran_agai
     run_json("replay", "nb.ipynb")
     assert texts()[2] == "8\n"
     assert run_json("status", "nb.ipynb")["stale"] == []
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_cell_that_reads_the_notebook_itself_stays_fresh(warm, run):
+    write("x = 1", "print(len(open('nb.ipynb').read()) > 5)")
+    replay(Session.open("nb.ipynb"), keep_kernel=warm)
+    edit(0, "x = 2")
+    assert replay(Session.open("nb.ipynb"), keep_kernel=warm).executed == ["c0"]
+    assert stale_cells(Session.open("nb.ipynb")) == {}
+    if warm:
+        run("kernel", "stop", "nb.ipynb")
