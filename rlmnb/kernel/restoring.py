@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,6 +84,10 @@ class Restoring:
             data = version["object"] and self.groups.store.load(
                 self.groups.namespace, version["object"], find
             )
+            # A package holds those of its modules that were imported by then.
+            inner = [ref for ref in version["refs"] if ref.startswith(names[0] + ".")]
+            for ref in inner:
+                importlib.import_module(ref.removeprefix(PREFIX))
             if not self.groups.modules.put(module, data or None, version["digest"]):
                 raise ObjectError(f"{module} cannot be brought to the state it was in")
             return

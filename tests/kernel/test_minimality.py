@@ -22,7 +22,16 @@ def twice(line):
     return line * 2"""
 FRAME = """import pandas as pd
 df = pd.DataFrame({'a': range(6), 's': list('aabbcc'), 'c': pd.Categorical(list('xxyyzz'))})"""
+LOCAL = "import pack.inner\nprint(pack.inner.total(5))"
+
 CASES = {
+    "a module in a package, by a cell that fails now": Case(
+        ["a = 1", LOCAL, f"n = 9\n{LOCAL}"],
+        [0, 2],
+        {0: "a = 2", 2: f"n = 9\n{LOCAL}\n1 / 0"},
+        start={"pack/__init__.py": "", "pack/inner.py": "def total(x): return x + 1\n"},
+        tags={2: "raises-exception"},
+    ),
     "the name of the notebook itself": Case(
         [
             "x = 1",
