@@ -32,8 +32,25 @@ class Versions:
 
     def know(self, run: Run) -> None:
         """Take down what a cell has written."""
-        for path, left in left_on_disk(run).items():
-            self._known.setdefault(path, set()).add(left)
+        self._take_down(left_on_disk(run))
+
+    def built_on(self, run: Run) -> set[str]:
+        """Return the files that a cell has built on a version of the notebook's own.
+
+        What it made of them is the notebook's own, too; of what a person has put there it is not.
+        """
+        read = run["files_read"]
+        left = {
+            path: left
+            for path, left in left_on_disk(run).items()
+            if path in read and read[path]["hash"] in self._known.get(path, ())
+        }
+        self._take_down(left)
+        return set(left)
+
+    def _take_down(self, left: Mapping[str, str]) -> None:
+        for path, version in left.items():
+            self._known.setdefault(path, set()).add(version)
 
     def touch(self, run: Run) -> None:
         """Take down that a cell has written files again, out of its turn."""

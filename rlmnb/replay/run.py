@@ -463,6 +463,10 @@ class _Replay:
             if version["hash"] != due.get(path, version["hash"])
         ]
         own, asked, listed = left_on_disk(trace), trace.get("asked", {}), trace["listed"]
+        for path in self._versions.built_on(trace) & self._files.made_by.keys() - due.keys():
+            if read[path]["hash"] != MISSING:
+                due[path] = MISSING
+                wrong.append(path)
         for path in (self._files.made_by.keys() | due.keys()) - own.keys():
             if path in read or path in asked or path in listed or os.path.dirname(path) in listed:
                 due.setdefault(path, MISSING)

@@ -64,6 +64,32 @@ RAISED = """class Odd(Exception):
         super().__init__(a, 8)"""
 
 CASES = {
+    "adding to a file that only a cell below made": Case(
+        ["x = 1", "%%writefile -a b.txt\nlow", "print(open('b.txt').read())"],
+        None,
+        {0: "%%writefile -a b.txt\nhigh"},
+    ),
+    "adding to a file between two that do, elsewhere": Case(
+        [
+            "import os\nos.makedirs('in')\nos.chdir('in')",
+            "%%writefile -a b.txt\nfirst",
+            "y = 1",
+            "%%writefile -a b.txt\nlast",
+            "print(open('b.txt').read())",
+        ],
+        None,
+        {2: "%%writefile -a b.txt\nbetween"},
+    ),
+    "adding to a file that only a cell below made, elsewhere": Case(
+        [
+            "import os\nos.makedirs('in')\nos.chdir('in')",
+            "y = 1",
+            "%%writefile -a b.txt\nlow",
+            "print(open('b.txt').read())",
+        ],
+        None,
+        {1: "%%writefile -a b.txt\nhigh"},
+    ),
     "a file that only a cell below makes": Case(
         ["x = 1", "with open('f.txt', 'w') as file:\n    file.write('1')", "print(2)"],
         [0],
