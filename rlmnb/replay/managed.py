@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from queue import Empty
 from typing import Any
@@ -22,6 +22,7 @@ import nbformat
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -33,6 +34,8 @@ from rlmnb.store.layout import Place
 
 START_SECONDS = 30
 ATTACH_SECONDS = 10
+# How long a kernel may take to bring what is asked of it, and how often to see whether it lives.
+_ANSWER_SECONDS, _LOOK_SECONDS = 600, 1
 _HEAR_SECONDS = 0.5
 # On Windows a kernel is reached by TCP on this machine, and would warn of that at each start.
 _QUIETLY = ("--log-level=40",) if os.name == "nt" else ()
@@ -150,10 +153,11 @@ class ManagedKernel:
     async def ask(self, method: str, request: Any) -> Any:
         """Have the kernel do something that is no cell, and return its answer."""
         call = f"get_ipython().kernel.{method}({json.dumps(request)!r})"
-        client = self._client.kc
+        client, process = self._client.kc, self._client.km
         assert client is not None
+        assert process is not None
         message = client.execute("", silent=True, user_expressions={"answer": call})
-        reply = await _reply(client, message)
+        reply = await _reply(client, message, process.is_alive)
         answer = reply["content"]["user_expressions"]["answer"]
         if answer["status"] != "ok":
             raise KernelError(f"the kernel could not do {method}: {answer.get('evalue')}")
@@ -178,11 +182,24 @@ def _unquoted(text: str) -> str:
     return str(ast.literal_eval(text))
 
 
-async def _reply(client: Any, message: str) -> dict[str, Any]:
-    while True:
-        reply: dict[str, Any] = await client.get_shell_msg(timeout=600)
+async def _reply(
+    client: Any, message: str, is_alive: Callable[[], Awaitable[bool] | bool]
+) -> dict[str, Any]:
+    """Wait for the answer of a kernel, for as long as it lives."""
+    end = time.monotonic() + _ANSWER_SECONDS
+    while time.monotonic() < end:
+        try:
+            reply: dict[str, Any] = await client.get_shell_msg(timeout=_LOOK_SECONDS)
+        except Empty:
+            if await ensure_async(is_alive()):
+                continue
+            raise KernelError(
+                "the kernel died while variables were brought to it; what was done before is kept",
+                hint="run the replay again",
+            ) from None
         if reply["parent_header"].get("msg_id") == message:
             return reply
+    raise KernelError(f"the kernel did not answer in {_ANSWER_SECONDS} s")
 
 
 class _Process:

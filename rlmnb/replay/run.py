@@ -336,7 +336,9 @@ class _Replay:
         self._calling.due = cell.cell_id
         await self._settle(cell)
         done, trace, error = await self._kernel.run(cell.number - 1)
-        again = trace is not None and "problem" not in trace and not cell.effects
+        # Nothing that a cell did outside the notebook is done twice.
+        acted = bool(cell.effects or (trace or {}).get("effects"))
+        again = trace is not None and "problem" not in trace and not acted
         if trace is not None and again and self._read_too_new(trace):
             # A file was not yet at the version due, under a name that nobody could tell before.
             self._supply.hold(trace)
@@ -348,15 +350,15 @@ class _Replay:
         allowed = "raises-exception" in cell.tags
         if trace is not None and "problem" not in trace:
             self._supply.hold(trace)
-        if refused := (trace or {}).get("refused"):
+        if trace is not None and (refused := trace.get("refused")):
             # It would have changed things, through a function that another cell has made.
-            self._versions.touch((trace or {}).get("files_written", ()))
+            self._versions.touch(trace)
             self._skip(cell, [*causes, refusal(refused)], cell.cell_id)
             return
         run = self._completed(cell, trace)
         if any(output["output_type"] == "error" for output in done["outputs"]):
             run["place"] = len(self._env.order)
-        if not cell.effects:
+        if not acted:
             self._versions.know(run)
             self._versions.touch(run)
         self._report.executed.append(cell.cell_id)
