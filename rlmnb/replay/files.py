@@ -27,7 +27,8 @@ class Versions:
         self._known: dict[str, set[str]] = {}
         self._moved: set[str] = set()
         for cell in cells:
-            if cell.run is not None:
+            # What tools that change things have left is their user's, and is never put back.
+            if cell.run is not None and not cell.effects and not cell.run.get("effects"):
                 self.know(cell.run)
 
     def know(self, run: Run) -> None:
