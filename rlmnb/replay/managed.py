@@ -19,9 +19,7 @@ from queue import Empty
 from typing import Any
 
 import nbformat
-from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -30,13 +28,13 @@ from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
 from rlmnb.kernel.asked import NUMBER
 from rlmnb.processes import is_alive
+from rlmnb.replay.channels import Channels, Manager
 from rlmnb.store.layout import Place
 
 START_SECONDS = 30
 ATTACH_SECONDS = 10
 # How long a kernel may take to bring what is asked of it, and how often to see whether it lives.
 _ANSWER_SECONDS, _LOOK_SECONDS = 600, 1
-_HEAR_SECONDS = 0.5
 # On Windows a kernel is reached by TCP on this machine, and would warn of that at each start.
 _QUIETLY = ("--log-level=40",) if os.name == "nt" else ()
 _PREFIX = "rlmnb-kernel-"
@@ -215,31 +213,6 @@ class _Process:
         os.kill(self._pid, signal.SIGINT)
 
 
-async def _ready(channels: AsyncKernelClient, timeout: float) -> None:
-    """Wait until a kernel answers and what it says to all is heard.
-
-    jupyter_client's own way then listens for a fifth of a second for anything more.
-    """
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        message = channels.kernel_info()
-        try:
-            while True:
-                said = await channels.get_iopub_msg(timeout=_HEAR_SECONDS)
-                if said["parent_header"].get("msg_id") == message:
-                    break
-            while True:
-                reply = await channels.get_shell_msg(timeout=max(0.0, end - time.monotonic()))
-                if reply["parent_header"].get("msg_id") == message:
-                    return
-        except Empty:
-            continue  # it is not listening yet, or is busy
-    raise KernelError(
-        f"the kernel did not answer in {timeout:g} s: it may be busy with a cell",
-        hint="look with: rlmnb kernel status; end it with: rlmnb kernel stop",
-    )
-
-
 @asynccontextmanager
 async def attached_kernel(
     notebook: Any,
@@ -260,12 +233,12 @@ async def attached_kernel(
         timeout=timeout,
         interrupt_on_timeout=True,
     )
-    channels = AsyncKernelClient()
+    channels = Channels()
     channels.load_connection_file(connection_file)
     channels.start_channels(stdin=False)
     client.kc = channels
     try:
-        await _ready(channels, ATTACH_SECONDS)
+        await _attached(channels)
         channels.allow_stdin = False
         yield ManagedKernel(client)
     except BaseException:
@@ -274,6 +247,16 @@ async def attached_kernel(
         raise
     finally:
         channels.stop_channels()
+
+
+async def _attached(channels: Channels) -> None:
+    try:
+        await channels.wait_for_ready(ATTACH_SECONDS)
+    except RuntimeError as error:
+        raise KernelError(
+            f"the kernel did not answer in {ATTACH_SECONDS} s: it may be busy with a cell",
+            hint="look with: rlmnb kernel status; end it with: rlmnb kernel stop",
+        ) from error
 
 
 def own_environment(place: Place) -> dict[str, str]:
@@ -307,7 +290,7 @@ async def managed_kernel(
     patience = start_seconds()
     if "PYTHONHASHSEED" not in os.environ:
         environment |= {"PYTHONHASHSEED": "0", "RLMNB_HASH_SEED": "ours"}
-    manager = AsyncKernelManager(
+    manager = Manager(
         transport="ipc" if os.name != "nt" else "tcp",
         connection_file=os.path.join(directory, "kernel.json"),
     )
