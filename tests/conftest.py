@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from nbclient import NotebookClient
 
 import rlmnb
 from rlmnb.replay.channels import Manager
+from tests.forked import forked_kernels
+from tests.nursery import PLAIN
 
 settings.register_profile(
     "rlmnb", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -30,15 +32,6 @@ settings.load_profile("rlmnb")
 
 # What is run in the background is deaf to interrupts, and so would be all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# ipykernel as it is, but for its debugger, which takes a quarter of its start.
-_PLAINLY = """
-import sys
-del sys.path[0]
-sys.modules["debugpy"] = None
-from ipykernel.kernelapp import launch_new_instance
-launch_new_instance()
-"""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -84,6 +77,13 @@ def run_json(run: Run) -> Callable[..., Any]:
         return json.loads(done.stdout)
 
     return call
+
+
+@pytest.fixture
+def forked() -> Iterator[None]:
+    """Have kernels forked off: for tables of cases that are about the cells and not the start."""
+    with forked_kernels():
+        yield
 
 
 def notebook_of(session: str) -> Path:
@@ -151,10 +151,11 @@ def run_plainly(notebook: Any, directory: Path | None = None) -> None:
     sockets = tempfile.mkdtemp(prefix="plain-", dir="/tmp")
     manager = Manager(transport="ipc", connection_file=f"{sockets}/kernel.json")
     manager._kernel_spec = KernelSpec(
-        argv=[sys.executable, "-c", _PLAINLY, "-f", "{connection_file}"], language="python"
+        argv=[sys.executable, "-m", PLAIN, "-f", "{connection_file}"], language="python"
     )
     where = {"metadata": {"path": str(directory or Path.cwd())}}
     try:
-        NotebookClient(notebook, km=manager, resources=where).execute(cleanup_kc=True)
+        with forked_kernels():
+            NotebookClient(notebook, km=manager, resources=where).execute(cleanup_kc=True)
     finally:
         shutil.rmtree(sockets, ignore_errors=True)

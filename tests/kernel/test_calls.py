@@ -41,7 +41,7 @@ from rlmnb.testing.chat_api import (
 from tests.conftest import Run
 from tests.unit.test_serving import asked, call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked")]
 # A model with a known price, so that money can be held against the server's own count.
 MODEL = "gpt-4o-mini"
 

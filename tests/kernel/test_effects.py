@@ -19,7 +19,7 @@ from rlmnb.replay.run import replay
 from rlmnb.views import text_of
 from tests.conftest import notebook_of, read
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked")]
 
 
 def change(number: int, source: str, session: str = "demo") -> None:

@@ -462,6 +462,7 @@ CASES = {
 
 
 @pytest.mark.kernel
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("name", CASES)
 def test_exactly_the_right_cells_run(name: str):
     check(CASES[name])

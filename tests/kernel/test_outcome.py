@@ -676,6 +676,7 @@ CASES = {
 
 
 @pytest.mark.kernel
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("name", CASES)
 def test_a_replay_leaves_what_a_full_run_leaves(name: str):
     check(CASES[name])

@@ -9,7 +9,7 @@ from rlmnb import Session
 from rlmnb.replay.run import replay
 from tests.conftest import comparable, run_plainly
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked")]
 
 ITEM = """@dataclass
 class Item:

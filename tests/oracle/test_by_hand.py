@@ -55,6 +55,7 @@ def by_hand(lab: Lab, chance: random.Random, after: list[tuple[str, str]]) -> li
 
 
 @pytest.mark.kernel
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("number", range(START, START + COUNT))
 def test_a_replay_after_runs_by_hand_equals_a_full_run(number: int, tmp_path: Path):
     chance = random.Random(f"by hand {number}")

@@ -92,6 +92,7 @@ def compare(chance: random.Random, directory: Path) -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("part", range(START, START + max(COUNT // EACH, 1)))
 def test_a_selective_replay_equals_a_full_run(part: int, tmp_path: Path):
     """Compare a handful of programs; parts run side by side, each from a seed of its own."""
