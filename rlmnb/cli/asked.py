@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rlmnb.cli import text
-from rlmnb.format.calls import Call
-from rlmnb.format.record import CellRecord
+
+if TYPE_CHECKING:
+    from rlmnb.format.calls import Call
+    from rlmnb.format.record import CellRecord
 
 
 def lines(record: CellRecord) -> Iterator[tuple[str, str]]:

@@ -308,3 +308,14 @@ def test_a_command_does_not_wait_for_what_it_has_no_use_for():
         "sys.exit('jsonschema' not in sys.modules or 'lark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_commands_that_only_read_load_no_models():
+    append_many("demo", 1)
+    asked = ["sessions", "cells demo", "chain demo 1", "files demo", "stats demo", "status demo"]
+    code = (
+        "import sys; from rlmnb.cli.main import main\n"
+        f"for each in {asked!r}: assert main(each.split()) == 0, each\n"
+        "sys.exit('pydantic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
