@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CHROMIUM := /usr/bin/chromium
+CLAUDE_CODE := 2.1.197
+CLIENT := $(if $(CLAUDE_CODE_BINARY),,build/claude/.$(CLAUDE_CODE))
 SOURCES := $(shell find rlmnb -name '*.py')
 
 # Bytecode that is never written is compiled again at every start.
@@ -10,12 +13,16 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
 .PHONY: demo test lint unit kernel oracle test-oracle test-client test-offline test-browser test-windows \
-  screenshot wheel bench schema lock clean
+  prepare screenshot wheel bench schema lock clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # In seconds what takes pip a minute. What is set up for pip alone, a mirror say, pip can reach.
 install = VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r $(1) \
   || $(PIP) --require-hashes -r $(1)
+
+# One after the other: side by side, the second would find the package lists locked.
+apt = flock Makefile sh -c 'apt-get update -qq && \
+  apt-get install -qq --yes --no-install-recommends $(1) >/dev/null'
 
 $(VENV)/.ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlmnb needs Python 3.11 or later; set PYTHON=")'
@@ -34,6 +41,9 @@ $(VENV)/.tiers: $(VENV)/.ready requirements-tiers.lock
 $(VENV)/.compiled: $(VENV)/.ready $(SOURCES)
 	$(BIN)/python -m compileall -q rlmnb
 	touch $@
+
+# What the tiers need from elsewhere, fetched side by side: make --jobs 3 prepare
+prepare: $(VENV)/.compiled $(CLIENT) $(CHROMIUM)
 
 demo: $(VENV)/.compiled
 	@$(BIN)/python examples/demo.py
@@ -61,16 +71,13 @@ test-oracle: $(VENV)/.compiled
 
 # The real client with a scripted model: `make test-client CLAUDE_CODE=latest` tries another version,
 # and CLAUDE_CODE_BINARY names one that is installed already.
-CLAUDE_CODE := 2.1.197
-CLIENT := $(if $(CLAUDE_CODE_BINARY),,build/claude/.$(CLAUDE_CODE))
-
 test-client: $(VENV)/.compiled $(CLIENT)
 	$(BIN)/pytest -n auto --dist loadfile tests/client
 
 build/claude/.$(CLAUDE_CODE):
 	@if ! command -v npm >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && apt-get install -qq --yes --no-install-recommends nodejs npm >/dev/null; \
+	    $(call apt,nodejs npm); \
 	  else \
 	    echo "make test-client needs npm: install Node.js 18 or later," \
 	      "or set CLAUDE_CODE_BINARY to a Claude Code client" >&2; exit 1; \
@@ -89,8 +96,6 @@ test-offline: $(VENV)/.tiers $(VENV)/.compiled
 
 
 # The real JupyterLab and Notebook 7 in a real browser.
-CHROMIUM := /usr/bin/chromium
-
 test-browser: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
 	$(BIN)/pytest -n 2 --dist loadfile tests/browser
 
@@ -102,7 +107,7 @@ test-windows: $(VENV)/.compiled $(WINE)
 
 $(WINE):
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -qq && apt-get install -qq --yes --no-install-recommends wine64 binutils >/dev/null; \
+	  $(call apt,wine64 binutils); \
 	else \
 	  echo "make test-windows needs Wine as $@ and ld; on Debian: sudo apt-get install wine64 binutils" >&2; exit 1; \
 	fi
@@ -112,7 +117,7 @@ screenshot: $(VENV)/.compiled $(VENV)/.tiers $(CHROMIUM)
 
 $(CHROMIUM):
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+	  $(call apt,chromium fonts-dejavu-core); \
 	else \
 	  echo "make $(MAKECMDGOALS) needs Chromium as $@; on Debian: sudo apt-get install chromium" >&2; exit 1; \
 	fi
