@@ -50,7 +50,7 @@ def become(asked: dict[str, Any]) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     os.environ.clear()
-    os.environ.update(asked["env"])
+    os.environ.update(asked["env"], JPY_PARENT_PID=str(os.getppid()))
     time.tzset()
     os.chdir(asked["cwd"])
     sys.argv[1:] = asked["arguments"]
@@ -61,6 +61,8 @@ def become(asked: dict[str, Any]) -> None:
 if __name__ == "__main__":
     wanted = sys.argv[1]
     del sys.path[0]
+    # ipykernel asks while it is imported who is to end before a kernel does.
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())
     load(wanted)
     become(serve())
     runpy.run_module(wanted, run_name="__main__", alter_sys=True)
