@@ -205,6 +205,9 @@ def _note_time(root: "str | None", name: str, started: float) -> None:
 
 def run() -> None:
     """Be the whole process: take the event in, and end at once."""
+    import gc
+
+    gc.disable()  # to look for what could be freed takes longer than the process has to live
     code = main(read=_not_to_wait_for)
     try:
         sys.stdout.flush()

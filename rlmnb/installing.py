@@ -34,12 +34,13 @@ EVENTS: dict[str, int] = {
 }
 _MATCHED = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 _OURS = "rlmnb.hook"
+_HERE = os.path.dirname(os.path.abspath(__file__))
 # A plugin cannot know where Python is, and no one name of it is right everywhere: `python3` is on
 # Windows nothing, or a stub that only names a shop, and ends with an error. So this cannot be the
 # form without a shell (`args`), which takes one name. Elsewhere the shell gives way to Python at
 # once; on Windows it is Git's bash, which tries what installers give, the launcher first.
 _PLUGIN_COMMAND = (
-    'set -- -I "${CLAUDE_PLUGIN_ROOT}/hooks/run.py"; '
+    'set -- -I -S "${CLAUDE_PLUGIN_ROOT}/hooks/run.py"; '
     '[ "$OS" = Windows_NT ] || exec python3 "$@"; '
     'py -3 "$@" 2>/dev/null || python "$@" 2>/dev/null || python3 "$@"'
 )
@@ -71,21 +72,33 @@ def real_interpreter() -> str:
     return os.path.abspath(sys.executable)
 
 
-def command() -> str:
-    """Return the command that takes an event in.
+def arguments() -> list[str]:
+    """Return what the interpreter is told to take an event in.
 
-    Isolated, so that a file of the project's is never taken for a module of ours. The same as
-    `-m rlmnb.hook`, without what Python imports to run a module.
+    The same as `-m rlmnb.hook`, isolated, so that a file of the project's is never taken for a
+    module of ours, and without what Python imports to run a module and to look through all that is
+    installed. Where the package is gone from its place, that is looked through after all.
     """
-    return f"{shlex.quote(real_interpreter())} -I -c 'from {_OURS} import run; run()'"
+    place = json.dumps(os.path.dirname(_HERE), ensure_ascii=False)
+    code = (
+        f"import os, sys; os.path.isdir({json.dumps(_HERE, ensure_ascii=False)})"
+        f' or __import__("site").main(); sys.path.append({place});'
+        f" from {_OURS} import run; run()"
+    )
+    return ["-I", "-S", "-c", code]
+
+
+def command() -> str:
+    """Return the command that takes an event in, for a shell."""
+    return shlex.join([real_interpreter(), *arguments()])
 
 
 def hook_entry(seconds: int, *, windows: bool = os.name == "nt") -> dict[str, Any]:
     """Return one hook as settings have it. On Windows no shell reads the command."""
     if not windows:
         return {"type": "command", "command": command(), "timeout": seconds}
-    args = ["-I", "-c", f"from {_OURS} import run; run()"]
-    return {"type": "command", "command": real_interpreter(), "args": args, "timeout": seconds}
+    whole = {"type": "command", "command": real_interpreter(), "args": arguments()}
+    return {**whole, "timeout": seconds}
 
 
 def http_entry(seconds: int, url: str, token: str) -> dict[str, Any]:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 try:
     from _json import encode_basestring as _quote
+    from _json import make_encoder as _make_encoder
     from _json import make_scanner as _make_scanner
 except ImportError:  # not CPython
     from json.encoder import encode_basestring as _quote
 
-    _make_scanner = None  # type: ignore[assignment, misc]
+    _make_scanner = _make_encoder = None  # type: ignore[assignment, misc]
 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _SPACE = " \t\n\r"
@@ -114,9 +115,7 @@ def _write(value: "Any", emit: "Callable[[str], object]", newline: str, step: st
         emit(newline + "]")
     else:
         text = _scalar(value)
-        if text is None:
-            raise TypeError(f"a {type(value).__name__} has no JSON form")
-        emit(text)
+        emit(_refuse(value) if text is None else text)
 
 
 def _write_dict(
@@ -143,7 +142,24 @@ def pretty(value: "Any", depth: int = 0) -> str:
 
 def compact(value: "Any") -> str:
     """Write `value` on one line with sorted keys and no spaces."""
+    if _encode is not None:
+        try:
+            return "".join(_encode(value, 0))
+        except RecursionError:
+            pass  # C code may go less deep than Python code
     return _written(value, "", "")
+
+
+def _refuse(value: "Any") -> "Any":
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
+
+
+# No marks of what it is inside of, no indent, keys sorted, none left out, NaN as it is.
+_encode: "Any" = (
+    _make_encoder(None, _refuse, _quote, None, ":", ",", True, False, True)
+    if _make_encoder is not None
+    else None
+)
 
 
 def _written(value: "Any", newline: str, step: str) -> str:

@@ -4,7 +4,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TOOLS = frozenset(("TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"))
 _LONGEST = 300
 
 

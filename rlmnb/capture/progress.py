@@ -72,6 +72,6 @@ class Progress:
 
 
 def _table(value: "Any") -> "Any":
-    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return {str(key): item for key, item in value}
-    return value
+    if not isinstance(value, list) or set(map(type, value)) - {list} or set(map(len, value)) - {2}:
+        return value
+    return {str(key): item for key, item in value}

@@ -33,7 +33,9 @@ UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 class Kind:
     """One kind of secret: where to look for it and how it is written."""
 
-    __slots__ = ("_compiled", "anchors", "check", "folded", "name", "near", "offset", "pattern")
+    __slots__ = (
+        "_compiled", "_edge", "_pattern", "anchors", "check", "folded", "name", "near", "offset",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -45,10 +47,13 @@ class Kind:
         folded: bool = False,
         near: str = "",
         offset: int = 0,
+        edge: str = "",
     ) -> None:
         self.name = name
         self.anchors = tuple(anchors.split(" "))
-        self.pattern = pattern
+        self._pattern = pattern
+        # Before a token and one of its literals; those are part of its pattern then.
+        self._edge = edge
         self.check = check
         self.folded = folded
         # Words like "token" are everywhere; one of these signs must follow before it counts.
@@ -62,17 +67,15 @@ class Kind:
         if self._compiled is None:
             import re
 
+            pattern = self._pattern
+            if self._edge:
+                pattern = f"{self._edge}((?:{'|'.join(map(re.escape, self.anchors))}){pattern})"
             flags = re.MULTILINE | (re.IGNORECASE if self.folded else 0)
-            self._compiled = re.compile(self.pattern, flags)
+            self._compiled = re.compile(pattern, flags)
         return self._compiled
 
 
 def token(name: str, prefixes: str, body: str, *, edge: str = "", near: str = "") -> Kind:
     """Make a kind whose tokens begin with one of a few literals."""
-    starts = "|".join(_escaped(prefix) for prefix in prefixes.split(" "))
     edge = edge or (DASHED_EDGE if WORD in body else EDGE)
-    return Kind(name, prefixes, f"{edge}((?:{starts}){body})", near=near)
-
-
-def _escaped(literal: str) -> str:
-    return "".join(letter if letter.isalnum() else "\\" + letter for letter in literal)
+    return Kind(name, prefixes, body, near=near, edge=edge)

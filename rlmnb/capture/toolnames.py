@@ -8,3 +8,5 @@ CHANGING = frozenset({"Bash", "Write", "Edit", "MultiEdit", "NotebookEdit"})
 ELSEWHERE = frozenset({"PowerShell", "WebFetch", "ApplyPatch"})
 # What `tools` offers besides the tools themselves.
 HELPERS = frozenset({"call", "kept"})
+# With these an agent says what it has decided to do.
+DECIDING = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"})

@@ -120,7 +120,7 @@ def _trial() -> float:
     """Return how long the hook takes to start, in milliseconds; nothing is recorded."""
     started = time.perf_counter()
     subprocess.run(  # noqa: S603 - our own hook
-        [installing.real_interpreter(), "-I", "-m", "rlmnb.hook"],
+        [installing.real_interpreter(), *installing.arguments()],
         input=b'{"hook_event_name": "Notification", "session_id": "trial"}',
         env={**os.environ, "RLMNB_OFF": "1"},
         check=False,

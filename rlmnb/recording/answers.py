@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-MOST_WATCHED = 100
 _LONGEST_MESSAGE = 600
 _SWITCHES = ("RLMNB_OFF", "RLMNB_REDACT_ENTROPY")
 _WORDS = frozenset(("", "0", "1", "false", "true", "no", "yes", "off", "on"))

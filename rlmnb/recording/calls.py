@@ -3,9 +3,9 @@
 import os
 
 from rlmnb.capture import calls
-from rlmnb.capture.decisions import TOOLS, decided
 from rlmnb.capture.privacy import ignored
 from rlmnb.capture.results import shown
+from rlmnb.capture.toolnames import DECIDING
 from rlmnb.digest import MISSING
 from rlmnb.errors import RlmnbError, UnsafePathError
 from rlmnb.format import times
@@ -134,7 +134,9 @@ class Calls(Writing):
     def _trace(self, tool: str, args: "dict[str, Any]", response: "Any") -> "dict[str, str]":
         """Return why a call was made, as far as that is known by now."""
         task = self._progress.text("task")
-        if tool in TOOLS:
+        if tool in DECIDING:
+            from rlmnb.capture.decisions import decided
+
             tasks = self._progress.table("tasks")
             decision, task = decided(tool, args, response, tasks, task)
             self._progress.keep("task", task)

@@ -5,7 +5,6 @@ import os
 from rlmnb.capture import calls
 from rlmnb.errors import LockTimeoutError
 from rlmnb.format import times
-from rlmnb.recording import answers, clients
 from rlmnb.recording.calls import Calls
 from rlmnb.recording.writing import LOCK_SECONDS
 from rlmnb.store import append as appending
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 # A client that goes on in another session in the same process ends the first one for these.
 _GOES_ON = ("clear", "resume")
+_MOST_WATCHED = 100
 
 
 class Starting(Calls):
@@ -72,6 +72,8 @@ class Starting(Calls):
         source = self._event.text("source") if self._event.name == "SessionStart" else None
         if source in ("startup", "resume", "compact"):
             return {}
+        from rlmnb.recording import clients
+
         known = clients.session_of(self._root, clients.client_pid(os.environ))
         if known is None or known[0] == self._place.session_id:
             return {}
@@ -138,6 +140,8 @@ class Starting(Calls):
     # its start and its end
 
     def _session_start(self) -> None:
+        from rlmnb.recording import clients
+
         source = self._event.text("source") or "startup"
         phase = "post_compact" if source == "compact" else "running"
         session: dict[str, Any] = {"ended_at": None} if source == "resume" else {}
@@ -151,6 +155,8 @@ class Starting(Calls):
             self._answer_start(source, pid)
 
     def _answer_start(self, source: str, pid: int) -> None:
+        from rlmnb.recording import answers, clients
+
         about = self._about()
         project = str(about.get("project") or self._cwd)
         others = clients.others_at(self._root, pid, project, self._place.session_id)
@@ -169,7 +175,7 @@ class Starting(Calls):
     def _watched(self) -> "list[str]":
         """Return the files that the session read or wrote last and that are there."""
         seen = [path for path in reversed(self._progress.table("seen")) if os.path.isfile(path)]
-        return seen[: answers.MOST_WATCHED]
+        return seen[:_MOST_WATCHED]
 
     def _take_title(self) -> None:
         """Take the name over that a session was given in the client, when it is a new one."""
@@ -189,11 +195,15 @@ class Starting(Calls):
             lifecycle={"phase": "ended"},
         )
         if reason not in _GOES_ON and not self._together:
+            from rlmnb.recording import clients
+
             clients.forget(self._root, clients.client_pid(os.environ))
 
     # while it goes on
 
     def _cwd_changed(self) -> None:
+        from rlmnb.recording import answers
+
         if new := self._event.text("new_cwd"):
             self._set(lifecycle={"cwd": new})
         # The client forgets what it watched when it moves, unless it is told again.
@@ -214,7 +224,7 @@ class Starting(Calls):
         changed = self._progress.table("changed")
         changed.pop(path, None)
         changed[path] = True
-        dropped = list(changed)[: -answers.MOST_WATCHED]
+        dropped = list(changed)[:-_MOST_WATCHED]
         for old in dropped:
             del changed[old]
         note = {"at": times.now(), "event": kind[:40], **({"hash": now} if now else {})}

@@ -5,7 +5,6 @@ import time
 
 from rlmnb.capture import calls
 from rlmnb.digest import of_text
-from rlmnb.format.conversation import quoted
 from rlmnb.recording.starting import Starting
 
 TYPE_CHECKING = False
@@ -43,6 +42,8 @@ class Turns(Starting):
         named = {} if prompt_id is None else {"prompt_id": prompt_id}
         if prompt_id is not None:
             self._progress.keep("prompt_id", prompt_id)
+        from rlmnb.format.conversation import quoted
+
         self._append(self._text_cell("prompt", quoted(prompt), **named))
         session = self._what_for(prompt, goal)
         session |= named

@@ -13,7 +13,7 @@ from rlmnb.format.nbjson import cell_text, check_cell, source_of
 from rlmnb.format.state import merged, new_state, notebook_metadata
 from rlmnb.format.version import SCHEMA
 from rlmnb.ids import is_nbformat_id
-from rlmnb.store import byhand, journal, lease, notebook
+from rlmnb.store import journal, lease, notebook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,6 +236,8 @@ def _fold_parsed(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
     else:
         entries = recover_metadata(place, whole)
     before = {cell.get("id") for cell in whole["cells"]}
+    from rlmnb.store import byhand
+
     # It is written anew in any case, so it may as well have what was run by hand.
     byhand.lay_over(place, whole)
     apply(whole, entries)

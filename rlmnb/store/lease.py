@@ -11,7 +11,6 @@ import time
 from rlmnb.errors import NotebookError, UnsafePathError
 from rlmnb.files import Lock, read_bytes, remove, write_atomic
 from rlmnb.jsontext import compact, loads, to_bytes
-from rlmnb.processes import is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ def read(place: "Place") -> "dict[str, Any] | None":
     # A heartbeat from the future is no promise to write anything.
     if not isinstance(beat, int | float) or not abs(now - beat) <= SECONDS:
         return None
+    from rlmnb.processes import is_alive
+
     return found if type(pid) is int and (not here or is_alive(pid)) else None
 
 

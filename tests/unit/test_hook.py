@@ -16,10 +16,11 @@ from typing import Any
 import nbformat
 import pytest
 
+import rlmnb
 from rlmnb import Session, hook
 from rlmnb.capture.events import heard, read_event
 from rlmnb.files import Lock, polls
-from rlmnb.installing import EVENTS, hook_entry, plugin_hooks
+from rlmnb.installing import EVENTS, arguments, hook_entry, plugin_hooks
 from rlmnb.kernel.tools import Tools
 from rlmnb.store import checkpoints
 from rlmnb.store.layout import session_place
@@ -553,7 +554,7 @@ def test_installing_keeps_what_others_put_there(run, run_json, monkeypatch, tmp_
     assert settings["model"] == "x"
     assert settings["hooks"]["Stop"][0] == theirs["hooks"]["Stop"][0]
     ours = settings["hooks"]["Stop"][1]["hooks"][0]
-    assert ours["command"].endswith(" -I -c 'from rlmnb.hook import run; run()'")
+    assert ours["command"].endswith("; from rlmnb.hook import run; run()'")
     assert settings["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] == 10
     assert path.stat().st_mode & 0o777 == 0o640
     assert run_json("hooks", "install", "--yes")["changed"] is False
@@ -579,6 +580,33 @@ def test_a_hook_without_a_shell_takes_the_event_in_as_well(run_json, monkeypatch
     path.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [entry]}]}}))
     assert run_json("hooks", "uninstall", "--yes")["changed"] is True
     assert json.loads(path.read_text()) == {}
+
+
+def test_an_installed_hook_loads_what_its_call_needs_and_no_more(feed):
+    feed(payload("PostToolUse.Read"))
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments()],
+        input=json.dumps(payload("PostToolUse.Bash", tool_response={"stdout": "ok"})).encode(),
+        capture_output=True,
+        check=True,
+    ).stderr.decode()
+    names = {line.rpartition("|")[2].strip() for line in loaded.splitlines()}
+    assert {"rlmnb.hook", "rlmnb.recording.calls", "rlmnb.store.fold"} <= names
+    assert not names & {"site", "re", "json", "typing", "hashlib", "subprocess", "rlmnb.processes"}
+    assert not names & {"rlmnb.capture.complexity", "rlmnb.recording.answers", "rlmnb.store.byhand"}
+    assert len(cells()) == 2
+
+
+def test_a_hook_whose_package_has_moved_since_finds_it_among_all_that_is_installed():
+    *flags, code = arguments()
+    gone = code.replace(str(Path(rlmnb.__file__).parents[1]), str(Path.cwd() / "gone"))
+    assert gone != code
+    done = subprocess.run(
+        [sys.executable, *flags, gone],
+        input=json.dumps(payload("PostToolUse.Read")).encode(),
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr, len(cells())) == (0, b"", b"", 1)
 
 
 def test_nothing_of_an_ignored_file_is_kept(feed):
