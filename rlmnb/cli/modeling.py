@@ -7,7 +7,7 @@ from typing import Any
 
 from rlmnb.cli import text
 from rlmnb.errors import MissingExtraError, RlmnbError
-from rlmnb.models import offline, through_llm, weights
+from rlmnb.models import choosing, offline, through_llm, weights
 from rlmnb.models.choosing import default_model
 
 
@@ -40,9 +40,14 @@ def _missing_library() -> str | None:
 
 
 def _list(args: Namespace) -> int:
-    """List the offline model and all that the `llm` library reaches."""
+    """List the offline model, providers of one's own and all that the `llm` library reaches."""
     rows: list[dict[str, Any]] = [
         {"model": offline.MODEL, "through": "xllamacpp", "ready": weights.look().present}
+    ]
+    rows += [
+        {"model": f"{name}/…", "through": place, "ready": None}
+        for name, place in choosing.providers().items()
+        if name != offline.MODEL
     ]
     try:
         rows += [{"model": name, "through": "llm", "ready": None} for name in through_llm.names()]

@@ -26,6 +26,12 @@ def is_call(value: "Any") -> bool:
     )
 
 
+def is_paid(value: "Any") -> bool:
+    """Tell whether something in a record is a call that was answered, be it with half an answer."""
+    usage = value.get("usage") if isinstance(value, dict) else None
+    return is_call(value) or (isinstance(usage, dict) and isinstance(usage.get("output"), int))
+
+
 def calls_of(record: "Any") -> "list[Call]":
     """Return the calls in a record, whatever else stands there."""
     calls = record.get("calls") if isinstance(record, dict) else None

@@ -22,7 +22,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.errors import CellNotFoundError
 from rlmnb.format.conversation import turns_hash, turns_in
-from rlmnb.format.keptcalls import calls_of
+from rlmnb.format.keptcalls import calls_of, is_paid
 from rlmnb.format.nbjson import source_of
 from rlmnb.kernel.pending import Pending
 from rlmnb.models import budget, choosing, current, tags
@@ -213,7 +213,7 @@ class Calls:
             self._base = budget.spent_by_cells(self._state())
         total = self._base
         for call in (call for calls in self._since.values() for call in calls):
-            if not call.get("from_cache"):
+            if is_paid(call) and not call.get("from_cache"):
                 total = total.plus(budget.spent_on(call))
         return total
 

@@ -19,17 +19,24 @@ from rlmnb.errors import (
     RlmnbError,
 )
 from rlmnb.format import times
-from rlmnb.models import budget, keeping, prices
+from rlmnb.models import keeping, prices
 from rlmnb.models.budget import Limits, Spent
 from rlmnb.models.keeping import Call, Kept
 from rlmnb.models.modes import Mode
 from rlmnb.models.provider import Provider
 from rlmnb.models.request import Answer, Request, Try
+from rlmnb.models.reserving import Reserved, Till
 
 _TRIES = 5
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 # Who hangs twice is not busy: each time costs minutes.
 _HANGS = 2
+# Among how many calls, at most, what is left of a budget is shared: so many are made at once.
+_SHARING = 8
+_MORE = (
+    "see it with: rlmnb budget; raise it with: rlmnb budget --set calls=…; "
+    "or go past it once with --force"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Desk:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[str, int] = {}
-        self._waiting = Spent()
+        self.till = Till(self.rules.limits, self.spent, force=self.rules.force)
 
     def done(self) -> list[Call]:
         """Return the calls that came to an answer, or were refused."""
@@ -128,20 +135,13 @@ def fulfil(ticket: Ticket, desk: Desk) -> Answer:
             return answer
     if desk.rules.mode == "none":
         raise _not_kept(request, desk)
-    made: Call | None = None
     attempts: list[Try] = []
-    reserved = _reserve(ticket, desk)
     try:
-        answer = _complete(request, desk, attempts)
-        made = keeping.as_call(request, answer, desk.now(), desk.put, **ticket.more)
-        desk.calls[ticket.place] = made
-        desk.tell(made)
-        return answer
+        return _within_budget(ticket, desk, attempts)
     except RlmnbError as error:
-        note(ticket, desk, error.message, attempts)
+        if desk.calls[ticket.place] is None:
+            note(ticket, desk, error.message, attempts)
         raise
-    finally:
-        _settle(desk, reserved, made)
 
 
 def note(ticket: Ticket, desk: Desk, why: str, attempts: Iterable[Try] = ()) -> None:
@@ -188,49 +188,63 @@ def _not_kept(request: Request, desk: Desk) -> CallNotKeptError:
     )
 
 
-def _reserve(ticket: Ticket, desk: Desk) -> Spent:
+def _within_budget(ticket: Ticket, desk: Desk, attempts: list[Try]) -> Answer:
+    """Ask where what is left allows it. An answer that had too small a share of it is asked again.
+
+    An answer that was cut has cost what it has cost, and is kept nowhere.
+    """
+    reserved = _reserve(ticket, desk)
+    answer = _asked(ticket, desk, reserved, attempts)
+    if answer is None and reserved.shared:
+        with desk._lock:
+            desk.calls.append(desk.calls[ticket.place])
+            desk.calls[ticket.place] = None
+        reserved = _reserve(ticket, desk, alone=True)
+        answer = _asked(ticket, desk, reserved, attempts)
+    if answer is None:
+        raise BudgetError(_cut(ticket.request), hint=_MORE)
+    return answer
+
+
+def _asked(ticket: Ticket, desk: Desk, reserved: Reserved, attempts: list[Try]) -> Answer | None:
+    """Ask with the room that was reserved, and keep what came of it; None if it was cut there."""
+    made: Call | None = None
+    request = ticket.request
+    try:
+        answer = _complete(replace(request, room=reserved.room), desk, attempts)
+        if _was_cut(answer, reserved.room):
+            failed = keeping.as_failed(request, _cut(request), attempts, desk.now(), **ticket.more)
+            made = desk.calls[ticket.place] = {**failed, **keeping.cost_of(answer)}
+            return None
+        made = keeping.as_call(request, answer, desk.now(), desk.put, **ticket.more)
+        desk.calls[ticket.place] = made
+        desk.tell(made)
+        return answer
+    finally:
+        desk.till.settle(reserved, made)
+
+
+def _reserve(ticket: Ticket, desk: Desk, *, alone: bool = False) -> Reserved:
     """Take what a call may cost out of the budget before it is made, or refuse it."""
-    request, recursive = ticket.request, ticket.depth > 0
-    characters = sum(len(each.content) for each in request.messages) + len(request.system or "")
-    asked, answered = budget.estimated_tokens(characters, request.parameters.get("max_tokens"))
-    tokens = asked + answered
-    priced = desk.rules.limits.usd is not None
-    usd = prices.cost(request.model, asked, answered) if priced else None
-    this = Spent(
-        calls=1,
-        tokens=tokens,
-        input_tokens=asked,
-        output_tokens=answered,
-        usd=usd or 0.0,
-        recursive_calls=int(recursive),
-    )
-    with desk._lock:
-        why = budget.refusal(
-            desk.rules.limits,
-            desk.spent.plus(desk._waiting),
-            tokens=tokens,
-            usd=usd,
-            recursive=recursive,
-        )
-        if why is None or desk.rules.force:
-            desk._waiting = desk._waiting.plus(this)
-            return this
-    refused = f"the budget does not allow this call to {request.model}: {why}"
-    note(ticket, desk, refused)
+    among = min(_SHARING, desk.calls.count(None))
+    found = desk.till.reserve(ticket.request, recursive=ticket.depth > 0, among=among, alone=alone)
+    if isinstance(found, Reserved):
+        return found
     raise BudgetError(
-        refused,
-        hint="see it with: rlmnb budget; raise it with: rlmnb budget --set calls=…; "
-        "or go past it once with --force",
+        f"the budget does not allow this call to {ticket.request.model}: {found}", hint=_MORE
     )
 
 
-def _settle(desk: Desk, reserved: Spent, made: Call | None) -> None:
-    """Put the real cost of a call in the place of what was reserved for it."""
-    with desk._lock:
-        less = {name: -getattr(reserved, name) for name in reserved.__dataclass_fields__}
-        desk._waiting = desk._waiting.plus(Spent(**less))
-        if made is not None:
-            desk.spent.add(made)
+def _was_cut(answer: Answer, room: int | None) -> bool:
+    """Tell whether an answer ended where it had no more room."""
+    if room is None or answer.cut is False:
+        return False
+    took = answer.usage.output
+    return bool(answer.cut) if took is None else took >= room
+
+
+def _cut(request: Request) -> str:
+    return f"the answer of {request.model} was cut: the budget has no more tokens left for it"
 
 
 def _complete(request: Request, desk: Desk, attempts: list[Try]) -> Answer:

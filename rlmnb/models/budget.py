@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rlmnb.format.keptcalls import is_call
+from rlmnb.format.keptcalls import is_paid
 from rlmnb.models.keeping import Call
 
 DEEPEST = 3
-# A rough count, for what is not asked yet: four characters to a token.
-_CHARACTERS = 4
+# No model answers at more length than this many tokens.
+LONGEST_ANSWER = 128 * 1024
+# With less room than this an answer is not worth asking for.
+SHORTEST_ANSWER = 16
+# While there is that much, calls that are made side by side share what is left.
+_SHARE = 1024
+# What a message takes beside its text, and a guess at what a picture takes.
+_MESSAGE, _ATTACHMENT = 10, 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +95,8 @@ class Tally:
 
     def add(self, call: Call) -> None:
         """Count a call that was made, or whose answer was there already."""
-        if not is_call(call):
-            return  # it came to no answer
+        if not is_paid(call):
+            return  # nobody answered
         side = self.reused if call.get("from_cache") else self.made
         side.setdefault(str(call.get("answered_by") or call["model"]), Spent()).add(call)
 
@@ -136,11 +143,34 @@ def sum_of(spent: Mapping[str, Spent]) -> Spent:
     return total
 
 
-def estimated_tokens(characters: int, longest_answer: Any) -> tuple[int, int]:
-    """Say roughly how many tokens a call will take: its text, and the answer if it is bounded."""
-    bound = longest_answer if isinstance(longest_answer, int) and longest_answer > 0 else 0
-    # Rounded up: no question is free, however short.
-    return -(-characters // _CHARACTERS), bound
+def estimated_tokens(texts: Iterable[str], attachments: int = 0) -> int:
+    """Say roughly how many tokens a question takes: rather too many than too few.
+
+    English has four or five characters to a token, code three, other scripts fewer.
+    """
+    total = attachments * _ATTACHMENT
+    for text in texts:
+        plain, all_of_it = (len(text.encode(kind, "ignore")) for kind in ("ascii", "utf-8"))
+        total += _MESSAGE + math.ceil(plain / 3 + (all_of_it - plain) / 2)
+    return total
+
+
+def room(
+    limits: Limits, spent: Spent, *, tokens: int, usd: float, each: float, among: int
+) -> int | None:
+    """Say how many tokens an answer may take of what is left; None if there is no limit.
+
+    The question takes so many tokens and so much money, and `each` token of the answer costs some;
+    as many calls as `among` are about to be made.
+    """
+    left: list[float] = []
+    if limits.tokens is not None:
+        left.append(limits.tokens - spent.tokens - tokens)
+    if limits.usd is not None and each:
+        left.append((limits.usd - spent.usd - usd) / each)
+    if not left:
+        return None
+    return int(min(*left, max(min(left) // among, _SHARE), LONGEST_ANSWER))
 
 
 def refusal(

@@ -86,6 +86,8 @@ def request_for(
         provider = choosing.provider_for(name).identity(name)
     given = {**current.parameters.get(), **parameters}
     given = {key: value for key, value in given.items() if value is not None}
+    if given.pop("stream", False):
+        raise ModelError("answers come whole, so that they can be kept", hint="leave stream out")
     try:
         portable(given)
     except (TypeError, RecursionError) as error:

@@ -6,15 +6,17 @@ import importlib
 import json
 import os
 from functools import lru_cache
+from typing import Any
 
-from rlmnb.errors import NoModelError
+from rlmnb.errors import ModelError, NoModelError
 from rlmnb.models.provider import Provider
 from rlmnb.store.layout import sessions_root
 
 VARIABLE = "RLMNB_MODEL"
+GROUP = "rlmnb.providers"
 # The first word of a model's name, and the class that answers for it; all else goes through `llm`.
-_HOMES = {"offline": ("rlmnb.models.offline", "Offline")}
-_OTHERS = ("rlmnb.models.through_llm", "ThroughLlm")
+_HOMES = {"offline": "rlmnb.models.offline:Offline"}
+_OTHERS = "rlmnb.models.through_llm:ThroughLlm"
 
 
 def configuration_path() -> str:
@@ -26,12 +28,17 @@ def default_model() -> str | None:
     """Return the model that is meant where none is named: RLMNB_MODEL, else the configuration."""
     if named := os.environ.get(VARIABLE, "").strip():
         return named
+    found = _configuration().get("model")
+    return found if isinstance(found, str) and found else None
+
+
+def _configuration() -> dict[str, Any]:
     try:
         with open(configuration_path(), encoding="utf-8") as file:
-            found = json.load(file).get("model")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return found if isinstance(found, str) and found else None
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def chosen(model: str | None, default: str | None) -> str:
@@ -55,10 +62,40 @@ def _next_step() -> str:
 
 def provider_for(model: str) -> Provider:
     """Return who answers for a model. Nothing is loaded before the first real call."""
-    return _provider(*_HOMES.get(model.partition("/")[0], _OTHERS))
+    name = model.partition("/")[0]
+    return _provider(name, providers().get(name, _OTHERS))
+
+
+def providers() -> dict[str, str]:
+    """Return by the first word of a model's name who answers for it, as `module:Class`.
+
+    Packages have them as entry points of the group `rlmnb.providers`, people in the configuration.
+    """
+    own = _configuration().get("providers")
+    own = own if isinstance(own, dict) else {}
+    return {**_installed(), **_HOMES, **{str(name): str(place) for name, place in own.items()}}
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str]:
+    from importlib import metadata  # a program that asks nobody need not load it
+
+    return {each.name: each.value for each in metadata.entry_points(group=GROUP)}
 
 
 @lru_cache(maxsize=8)
-def _provider(module: str, name: str) -> Provider:
-    provider: Provider = getattr(importlib.import_module(module), name)()
+def _provider(name: str, place: str) -> Provider:
+    module, _, kind = place.partition(":")
+    try:
+        provider: Provider = getattr(importlib.import_module(module), kind)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{place}, which answers for models named {name}, cannot be loaded: {error}",
+            hint="it is written module:Class; install the module, or put it on PYTHONPATH",
+        ) from error
+    if not all(callable(getattr(provider, each, None)) for each in ("identity", "complete")):
+        raise ModelError(
+            f"{place}, which answers for models named {name}, is no provider",
+            hint="it has the methods of rlmnb.models.provider.Provider: identity, complete",
+        )
     return provider

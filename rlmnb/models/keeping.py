@@ -30,10 +30,7 @@ def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) ->
         "parts": request.parts(),
         "model": request.model,
         "request": _summary(request, put),
-        "answered_by": answer.model,
-        "usage": asdict(answer.usage),
-        "cost_usd": answer.cost_usd,
-        "duration_ms": round(answer.duration_ms, 3),
+        **cost_of(answer),
         "attempts": _attempts(answer.attempts),
         "from_cache": False,
         "at": at,
@@ -44,6 +41,16 @@ def as_call(request: Request, answer: Answer, at: str, put: Put, **more: Any) ->
     if len(data) > _LONGEST_INLINE or clean_text(answer.text) != answer.text:
         return {**call, "response": None, "object": put(data)}
     return {**call, "response": answer.text}
+
+
+def cost_of(answer: Answer) -> Call:
+    """Return what an answer took, as the record keeps it."""
+    return {
+        "answered_by": answer.model,
+        "usage": asdict(answer.usage),
+        "cost_usd": answer.cost_usd,
+        "duration_ms": round(answer.duration_ms, 3),
+    }
 
 
 def as_failed(request: Request, error: str, attempts: Iterable[Try], at: str, **more: Any) -> Call:

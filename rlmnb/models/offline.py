@@ -66,7 +66,7 @@ def _question(request: Request) -> dict[str, Any]:
         messages.insert(0, {"role": "system", "content": request.system})
     asked: dict[str, Any] = {
         "messages": messages,
-        "max_tokens": LONGEST_ANSWER,
+        "max_tokens": min(LONGEST_ANSWER, request.room or LONGEST_ANSWER),
         "temperature": 0,
         "seed": 0,
         # What was asked before must not change an answer, not even in its last digit.

@@ -16,6 +16,8 @@ from rlmnb.errors import ModelError
 from rlmnb.models.request import Usage
 
 _MILLION = 1_000_000
+# It runs on this machine: there is a price, and it is nothing.
+_FREE = "offline"
 _KINDS = ("input", "output", "cache_read", "cache_write")
 
 
@@ -31,6 +33,8 @@ def cost_of(model: str, usage: Usage) -> float | None:
     own = _own_prices(os.environ.get("RLMNB_PRICES"))
     if model in own:
         return _by_own_price(own[model], usage)
+    if model == _FREE:
+        return 0.0
     return _by_table(model, usage)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from rlmnb import digest
 from rlmnb.ids import Digest
 
+# By which names an answer is bounded, whoever's library it goes through.
+ANSWER_BOUNDS = ("max_tokens", "max_output_tokens", "max_completion_tokens", "num_predict")
 Role = Literal["user", "assistant"]
 
 
@@ -40,6 +42,9 @@ class Request:
 
     `provider` is what of the provider counts, as it says itself: its name, and the version of its
     library or of its weights where another version answers otherwise.
+
+    `room` is how many tokens the answer may take by what is left of a budget. It is no part of the
+    key: an answer that was cut there is never kept.
     """
 
     model: str
@@ -50,6 +55,7 @@ class Request:
     attachments: tuple[Attachment, ...] = ()
     schema: Mapping[str, Any] | None = None
     provider: str = ""
+    room: int | None = None
 
     def parts(self) -> dict[str, Digest]:
         """Return the digest of each part, so that a miss can say what changed."""
@@ -121,3 +127,5 @@ class Answer:
     attempts: tuple[Try, ...] = ()
     cost_usd: float | None = None
     from_cache: bool = False
+    # Whether it ended because there was no more room for it; None if the provider does not tell.
+    cut: bool | None = None

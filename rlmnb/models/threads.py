@@ -70,6 +70,21 @@ def side_by_side(jobs: Sequence[Callable[[], T]], limit: int) -> list[T]:
     return [outcome.get() for outcome in outcomes]
 
 
+def within(seconds: float, job: Callable[[], T]) -> T:
+    """Do a job in a thread and wait that long; a job that takes longer is left to itself."""
+    outcome: _Outcome[T] = _Outcome()
+    done = threading.Event()
+
+    def work() -> None:
+        outcome.of(job)
+        done.set()
+
+    _thread.start_new_thread(contextvars.copy_context().run, (work,))
+    if not done.wait(seconds):
+        raise TimeoutError
+    return outcome.get()
+
+
 async def apart(job: Callable[[], T]) -> T:
     """Do a job in a thread while other code goes on."""
     loop = asyncio.get_running_loop()

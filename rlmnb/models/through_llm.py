@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from rlmnb.capture.secrets import redact_text
 from rlmnb.errors import MissingExtraError, ModelBusyError, ModelError, ModelSilentError
-from rlmnb.models import patience
-from rlmnb.models.request import Answer, Request, Usage
+from rlmnb.models import current, patience
+from rlmnb.models.request import ANSWER_BOUNDS, Answer, Request, Usage
+from rlmnb.models.threads import within
 
 # What is worth asking again: too many requests, servers that are not themselves, half an answer.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -27,6 +29,11 @@ _PASSING_NAMES = (
     "Network",
     "JSONDecodeError",
 )
+# What is wrong with a question, not with the server.
+_REFUSED = frozenset({400, 422})
+# Where models say why an answer ended, and for which reasons it did for want of room.
+_ENDINGS = ("finish_reason", "finishReason", "stop_reason", "done_reason", "reason")
+_FOR_LENGTH = frozenset({"length", "max_tokens", "max_output_tokens"})
 # Whoever is there takes a connection at once.
 _CONNECTING = 10.0
 _LOADING = threading.Lock()
@@ -46,7 +53,7 @@ class ThroughLlm:
         model = _model(request.model)
         began = time.perf_counter()
         try:
-            response = _prompted(model, request)
+            response = _in_time(model, lambda: _answered(model, request))
             text = response.text()
             usage = response.usage()
         except Exception as error:
@@ -56,6 +63,7 @@ class ThroughLlm:
             model=response.resolved_model or getattr(model, "model_name", None) or model.model_id,
             usage=_usage(usage),
             duration_ms=(time.perf_counter() - began) * 1000,
+            cut=_was_cut(response.response_json),
         )
 
 
@@ -109,6 +117,19 @@ def _leave_retries_to_us(model: Any) -> None:
     model.get_client = get_client
 
 
+def _in_time(model: Any, ask: Callable[[], Any]) -> Any:
+    """Wait for an answer no longer than is set, also where a plugin's own client would."""
+    if hasattr(model, "get_client"):
+        return ask()
+    here = current.surroundings()
+
+    def apart() -> Any:
+        with here.apart():
+            return ask()
+
+    return within(patience.longest_wait(), apart)
+
+
 def _bounded() -> Any:
     from openai import Timeout
 
@@ -152,6 +173,38 @@ def _not_told() -> Any:
     return NotTold(prompt_tokens=0, completion_tokens=0, total_tokens=0)
 
 
+def _answered(model: Any, request: Request) -> Any:
+    """Return a response that is there; one without a bound where the model refuses such a one."""
+    try:
+        response = _prompted(model, request)
+        response.text()
+    except Exception as error:
+        refused = getattr(error, "status_code", None) in _REFUSED and "token" in str(error).lower()
+        if request.room is None or not refused:
+            raise
+        # It cannot answer at such length anyway.
+        response = _prompted(model, replace(request, room=None))
+        response.text()
+    return response
+
+
+def _bounded_to(room: int | None, model: Any) -> dict[str, int]:
+    """Say how long an answer may be, as the model calls it; nothing if it takes no bound."""
+    taken = getattr(getattr(model, "Options", None), "model_fields", {})
+    name = next((each for each in ANSWER_BOUNDS if each in taken), None)
+    return {} if room is None or name is None else {name: room}
+
+
+def _was_cut(found: Any) -> bool | None:
+    """Tell whether an answer ended for want of room, where its provider says why it ended."""
+    if not isinstance(found, dict):
+        return None
+    first = next(iter(found.get("choices") or found.get("candidates") or ()), None)
+    places = [at for at in (first, found.get("incomplete_details"), found) if isinstance(at, dict)]
+    reasons = [at[name] for at in places for name in _ENDINGS if isinstance(at.get(name), str)]
+    return reasons[0].lower() in _FOR_LENGTH if reasons else None
+
+
 def _prompted(model: Any, request: Request) -> Any:
     llm = _library()
     options: dict[str, Any] = {}
@@ -173,7 +226,8 @@ def _prompted(model: Any, request: Request) -> Any:
     else:
         options["attachments"] = shown
         options["system"] = request.system
-    return model.prompt(prompt, stream=False, options=dict(request.parameters), **options)
+    given = {**_bounded_to(request.room, model), **request.parameters}
+    return model.prompt(prompt, stream=False, options=given, **options)
 
 
 def _in_words(request: Request) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmnb.format import times
-from rlmnb.format.keptcalls import calls_of, is_call, looked_at, merged
+from rlmnb.format.keptcalls import calls_of, is_call, is_paid, looked_at, merged
 from rlmnb.graph.modelcalls import ASKING, type_of_call
 from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.kernel.calls import ABOUT
@@ -61,7 +61,7 @@ class Calling:
         for call in trace.get("left_over", ()):
             self._ever.add({**call, "from_cache": False})
         mine = self._made.setdefault(cell.cell_id, [])
-        for call in (call for call in trace.get("calls", ()) if is_call(call)):
+        for call in (call for call in trace.get("calls", ()) if is_paid(call)):
             if not call["from_cache"]:
                 mine.append(call["key"])
             elif call["key"] in mine:

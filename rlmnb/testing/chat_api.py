@@ -46,6 +46,7 @@ from rlmnb.testing.loopback import (
     LONGEST_WAIT,
     LoopbackConnection,
     LoopbackServer,
+    cut,
     serving,
     tokens,
 )
@@ -195,14 +196,17 @@ class _Connection(LoopbackConnection):
         if answer.until is not None:
             self.server.hold(answer.until)
         text = answer.content if isinstance(answer.content, str) else json.dumps(answer.content)
+        finish, most = answer.finish, request.longest
+        if answer.usage is None and most is not None and tokens(text) > most:
+            text, finish = cut(text, most), "length"
         usage = answer.usage or Usage(tokens(request.messages), tokens(text))
         # Counted first: a client that has its answer may look at the count at once.
         self.server.count(usage)
         if request.body.get("stream"):
-            self.send_events(self._chunks(request, text, answer.finish, usage))
+            self.send_events(self._chunks(request, text, finish, usage))
         else:
             message = {"role": "assistant", "content": text}
-            choice = {"index": 0, "message": message, "finish_reason": answer.finish}
+            choice = {"index": 0, "message": message, "finish_reason": finish}
             whole = self._body(request, "chat.completion", [choice])
             self.send_json(200, {**whole, "usage": _usage(usage)})
 

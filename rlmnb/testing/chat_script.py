@@ -97,6 +97,12 @@ class ChatRequest:
         return said[-1] if said else ""
 
     @property
+    def longest(self) -> int | None:
+        """How many tokens the answer may have, if that is bounded."""
+        bound: int | None = self.body.get("max_tokens")
+        return bound
+
+    @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema that the answer is to follow, if it is to follow one."""
         wanted = self.body.get("response_format") or {}

@@ -11,6 +11,7 @@ import math
 import socketserver
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -26,6 +27,12 @@ ServerT = TypeVar("ServerT", bound="LoopbackServer[Any]")
 def tokens(value: object) -> int:
     """Count tokens as a scripted server does: by the length of the JSON."""
     return math.ceil(len(json.dumps(value)) / CHARACTERS_PER_TOKEN)
+
+
+def cut(text: str, most: int) -> str:
+    """Return as much of a text as has that many tokens, at most."""
+    too_long = bisect_right(range(len(text) + 1), most, key=lambda end: tokens(text[:end]))
+    return text[: max(0, too_long - 1)]
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer, Generic[RequestT]):

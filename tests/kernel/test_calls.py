@@ -39,6 +39,7 @@ from rlmnb.testing.chat_api import (
     model_directory,
 )
 from tests.conftest import Run
+from tests.unit.test_models import ECHO
 from tests.unit.test_serving import asked, call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("forked")]
@@ -272,6 +273,29 @@ def test_modes_and_expiry_of_a_replay_and_of_a_cell(serve: Callable[..., ChatApi
     assert again(calls_expire=0).calls.as_dict()["made"] == 3
     assert len(api.asked) == 7
     assert [call["current"] for call in record(0)["calls"]] == [True]
+
+
+def test_providers_of_a_package_and_of_the_configuration_answer_in_cells(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+):
+    code = ECHO + "\nclass Loud(Echo):\n    name = 'loud'\n"
+    (tmp_path / "echoing.py").write_text(code)
+    package = tmp_path / "echoing-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: echoing\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[rlmnb.providers]\nloud = echoing:Loud\n")
+    root.mkdir()
+    (root / "config.json").write_text('{"providers": {"echo": "echoing:Echo"}, "model": "echo"}')
+    monkeypatch.delenv("RLMNB_MODEL", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    notebook("a = llm_query('one')", "print(a, llm_query_batched(['two'], model='loud/x'))")
+    report = again()
+    assert report.errors == {}
+    assert shown(1) == "ONE ['TWO']\n"
+    assert report.calls.as_dict()["made"] == 2
+    assert again(force=frozenset({"c0", "c1"}), calls="none").calls.as_dict()["reused"] == 2
+    listed = json.loads(run("model", "list", "--json").stdout)
+    assert {"model": "loud/…", "through": "echoing:Loud", "ready": None} in listed
 
 
 def test_equal_questions_of_two_cells_are_asked_once(serve: Callable[..., ChatApi]):

@@ -42,6 +42,7 @@ from rlmnb.models import (
     prices,
     recursing,
     tags,
+    through_llm,
 )
 from rlmnb.models.asking import Desk, Rules, ask
 from rlmnb.models.budget import Limits, Spent, Tally
@@ -65,6 +66,7 @@ from rlmnb.testing.chat_api import (
 from rlmnb.testing.chat_api import Usage as Served
 
 PRICED = "gpt-4o-mini"
+NO_LIMITS = Limits()
 
 
 def request(prompt: str = "hello", **fields: Any) -> Request:
@@ -469,6 +471,7 @@ def test_what_was_spent_is_read_from_a_state_whatever_stands_there():
 
 
 def test_prices_come_from_the_table_and_what_is_not_in_it_is_unknown():
+    assert prices.cost("offline", 10, 10) == 0.0
     assert prices.cost("gpt-4o-mini", 1_000_000, 0) == pytest.approx(0.15)
     assert prices.cost("openrouter/openai/gpt-4o", 1000, 10) is not None
     assert prices.cost("nobody-knows-this", 10, 10) is None
@@ -516,12 +519,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
     with ExitStack() as stack:
 
-        def serve(script: Any = None, model: str = "scripted") -> ChatApi:
+        def serve(
+            script: Any = None, model: str = "scripted", limits: Limits = NO_LIMITS
+        ) -> ChatApi:
             api = stack.enter_context(chat_api(script))
             directory = model_directory(tmp_path / "llm", api, model=model)
             monkeypatch.setenv("LLM_USER_PATH", directory)
             monkeypatch.setenv(choosing.VARIABLE, model)
-            here = Desk(choosing.provider_for, wait=lambda _: None)
+            here = Desk(choosing.provider_for, Rules(limits=limits), wait=lambda _: None)
             monkeypatch.setattr(current, "_now", [current.Surroundings(lambda: here)])
             return api
 
@@ -587,6 +592,42 @@ def test_a_time_to_wait_that_is_none_is_refused_before_anything_is_asked(
     assert api.asked == []
 
 
+def test_a_plugin_that_waits_for_ever_is_given_up_in_the_time_that_is_set():
+    import llm
+    from llm.plugins import pm
+
+    never = threading.Event()
+
+    class Deaf(llm.Model):
+        model_id = "deaf"
+        can_stream = False
+
+        def execute(self, *_: Any, **__: Any) -> Iterator[str]:
+            never.wait()
+            yield "late"
+
+    class Plugin:
+        @llm.hookimpl
+        def register_models(self, register: Any) -> None:
+            register(Deaf())
+
+    plugin = Plugin()
+    llm.get_models()
+    pm.register(plugin)
+    try:
+        desk = Desk(choosing.provider_for, wait=lambda _: None)
+        with (
+            patience.at_most(0.1),
+            pytest.raises(ModelError, match=r"in 2 attempts: deaf gave no answer within 0.1 s"),
+        ):
+            ask(replace(request("q"), model="deaf"), desk)
+        never.set()
+        assert ask(replace(request("q"), model="deaf"), desk).text == "late"
+    finally:
+        never.set()
+        pm.unregister(plugin)
+
+
 def test_a_request_that_is_refused_for_good_is_made_once(server: Callable[..., ChatApi]):
     api = server(lambda _: Failure(400, "bad request"))
     with pytest.raises(ModelError, match="bad request"):
@@ -626,6 +667,116 @@ def test_in_a_batch_the_others_are_answered_before_an_error_is_raised(
             models.llm_query_batched(["p"], limit=wrong)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="found one text"):
         models.llm_query_batched("p")
+
+
+WORDS = "word " * 480  # six hundred tokens, as the server counts
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=500), Limits(usd=0.0003)])
+def test_an_answer_has_no_more_room_than_is_left_and_is_not_kept_if_it_was_cut_there(
+    server: Callable[..., ChatApi], limits: Limits
+):
+    api = server(always(WORDS), PRICED, limits)
+    for why in ("was cut", "does not allow this call"):
+        with pytest.raises(BudgetError, match=why):
+            models.llm_query("tell me")
+    assert len(api.asked) == 1
+    (cut, refused) = desk_now().done()
+    assert Call.model_validate(cut).response is None
+    assert "usage" not in refused
+    spent = _tally(desk_now()).total_made()
+    assert (spent.tokens, desk_now().spent.tokens) == (api.served.total, api.served.total)
+    assert spent.usd == prices.cost(PRICED, api.served.input, api.served.output)
+    assert spent.tokens <= (limits.tokens or spent.tokens)
+    assert spent.usd <= (limits.usd or spent.usd)
+    assert not keeping.kept_in([("c", {"calls": [cut]})]).find("c", cut["key"], 0, elsewhere=True)
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=3000), Limits(usd=0.001)])
+def test_calls_side_by_side_do_not_go_past_a_budget_together(
+    server: Callable[..., ChatApi], limits: Limits
+):
+    api = server(always(WORDS), PRICED, limits)
+    with pytest.raises(BudgetError):
+        models.llm_query_batched([f"p{n}" for n in range(8)])
+    answered = [call for call in desk_now().done() if keptcalls.is_call(call)]
+    assert len(answered) >= 2
+    assert (api.served.total, desk_now().spent.calls) == (desk_now().spent.tokens, len(api.asked))
+    assert api.served.total <= (limits.tokens or api.served.total)
+    cost = prices.cost(PRICED, api.served.input, api.served.output)
+    assert cost is not None
+    assert cost <= (limits.usd or cost)
+
+
+def test_an_answer_that_is_longer_than_its_share_has_all_that_the_others_leave(
+    server: Callable[..., ChatApi],
+):
+    held = threading.Event()
+    long = WORDS * 9
+    api = server(
+        lambda asked: Scripted(long if asked.prompt == "p3" else "short", until=held),
+        limits=Limits(tokens=20_000),
+    )
+    watcher = threading.Thread(target=lambda: api.wait_for_waiting(8) and held.set())
+    watcher.start()
+    said = models.llm_query_batched([f"p{n}" for n in range(8)])
+    watcher.join()
+    assert api.most_waiting == 8
+    assert said == [long if n == 3 else "short" for n in range(8)]
+    assert len(api.asked) == 9
+    assert api.served.total == desk_now().spent.tokens == _tally(desk_now()).total_made().tokens
+    assert api.served.total <= 20_000
+    kept = [call["request"]["prompt"] for call in desk_now().done()]
+    assert kept == [*(f"p{n}" for n in range(8)), "p3"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "parameters", "told"),
+    [
+        (Limits(), {}, None),
+        (Limits(calls=9), {}, None),
+        (Limits(tokens=10**7), {}, None),
+        (Limits(tokens=1000), {"max_tokens": 7}, 7),
+    ],
+)
+def test_an_answer_is_bounded_only_where_the_budget_needs_it(
+    server: Callable[..., ChatApi], limits: Limits, parameters: Any, told: int | None
+):
+    api = server(limits=limits)
+    models.llm_query("q", **parameters)
+    assert api.asked[0].longest == told
+    assert replace(request(), room=5).key() == request().key()
+
+
+def test_a_model_that_cannot_answer_at_such_length_is_asked_without_a_bound(
+    server: Callable[..., ChatApi],
+):
+    def strict(asked: Any) -> Any:
+        too_long = (asked.longest or 0) > 4096
+        return Failure(400, "max_tokens: at most 4096 tokens") if too_long else "yes"
+
+    api = server(strict, limits=Limits(tokens=50_000))
+    assert models.llm_query("q") == "yes"
+    assert [asked.longest is None for asked in api.asked] == [False, True]
+    assert desk_now().done()[0]["attempts"] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "cut"),
+    [
+        ({"choices": [{"finish_reason": "length"}]}, True),
+        ({"choices": [{"finish_reason": "stop"}]}, False),
+        ({"stop_reason": "max_tokens", "content": []}, True),
+        ({"candidates": [{"finishReason": "MAX_TOKENS"}]}, True),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, True),
+        ({"done_reason": "length"}, True),
+        ({"text": "no reason"}, None),
+        ({"choices": [None]}, None),
+        (None, None),
+    ],
+)
+def test_why_an_answer_ended_is_read_as_its_provider_says_it(found: Any, cut: bool | None):
+    assert through_llm._was_cut(found) is cut
 
 
 def test_asynchronous_calls_go_on_side_by_side(server: Callable[..., ChatApi]):
@@ -689,6 +840,15 @@ def test_a_parameter_that_a_model_does_not_take_is_told_with_the_next_step(
         models.llm_query("q", frobnicate=1)
     assert caught.value.hint is not None
     assert "llm models --options" in caught.value.hint
+
+
+def test_answers_come_whole(server: Callable[..., ChatApi]):
+    api = server(always("a long answer"))
+    with pytest.raises(ModelError, match="whole"):
+        models.llm_query("q", stream=True)
+    assert api.asked == []
+    assert models.llm_query("q", stream=False) == "a long answer"
+    assert desk_now().done()[0]["request"] == {"prompt": "q"}
 
 
 def test_a_typed_answer_is_asked_for_again_with_what_was_wrong(server: Callable[..., ChatApi]):
@@ -901,6 +1061,51 @@ def test_no_model_is_an_error_with_the_next_step(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(NoModelError) as caught:
             models.llm_query("q")
         assert "names none now" in str(caught.value.hint)
+
+
+ECHO = """
+from rlmnb.models.request import Answer, Usage
+
+class Echo:
+    name = "echo"
+
+    def identity(self, model):
+        return f"echo 1 {model}"
+
+    def complete(self, request):
+        return Answer(request.prompt.upper(), request.model, Usage(1, 1), cost_usd=0.0)
+"""
+
+
+def test_another_provider_is_a_class_that_the_configuration_names(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "echoing.py").write_text(ECHO)
+    monkeypatch.syspath_prepend(tmp_path)
+    root.mkdir()
+
+    def name(place: Any) -> None:
+        (root / "config.json").write_text(json.dumps({"providers": {"echo": place}}))
+
+    name("echoing:Echo")
+    here = Desk(choosing.provider_for)
+    monkeypatch.setattr(current, "_now", [current.Surroundings(lambda: here)])
+    assert models.llm_query("hello", model="echo/large") == "HELLO"
+    (call,) = here.done()
+    assert call["parts"]["provider"] == digest.of_value("echo 1 echo/large")
+    for place, problem in (
+        ("nowhere_at_all:Echo", "cannot be loaded: No module"),
+        ("echoing:Ech", "cannot be loaded: module 'echoing' has no attribute"),
+        ("echoing", "cannot be loaded"),
+        (5, "cannot be loaded"),
+        ("json:JSONDecoder", "is no provider"),
+    ):
+        name(place)
+        with pytest.raises(ModelError, match=problem) as caught:
+            models.llm_query("hello", model="echo")
+        assert caught.value.hint
+    (root / "config.json").write_text('{"providers": ["echo"]}')
+    assert set(choosing.providers()) >= {"offline"}
 
 
 def test_a_model_that_is_not_there_is_an_error_with_the_next_step(server: Callable[..., ChatApi]):
