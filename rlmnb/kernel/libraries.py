@@ -7,6 +7,7 @@ does not. Where what was set can be set again, that is told too.
 from __future__ import annotations
 
 import builtins
+import importlib
 import logging
 import sys
 import warnings
@@ -19,7 +20,8 @@ _Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
 # Set by IPython and its display hook, cell by cell.
 _BUILTIN_NOISE = frozenset({"_", "__IPYTHON__", "display", "get_ipython", "input", "breakpoint"})
 _DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-_INLINE = ("module://matplotlib_inline.backend_inline", "inline")
+_BACKEND = "matplotlib_inline.backend_inline"
+_INLINE = (f"module://{_BACKEND}", "inline")
 
 
 def facets(shell: Any) -> Iterable[_Entry]:
@@ -119,8 +121,11 @@ def _matplotlib() -> Any:
         for key, value in dict.items(matplotlib.rcParams)
         if dict.get(original, key) != value
     }
-    if found.get("backend") in _INLINE:
-        del found["backend"]
+    if dict.get(matplotlib.rcParams, "backend") in _INLINE:
+        found.pop("backend", None)
+        # Whichever cell draws first turns this on; only turning it off is somebody's wish.
+        if found.pop("interactive", False) is False and _BACKEND in sys.modules:
+            found["interactive"] = False
     return found or None
 
 
@@ -129,14 +134,18 @@ def _set_matplotlib(value: Any) -> None:
         return
     import matplotlib
 
-    wanted = dict(value or {})
-    backend = wanted.pop("backend", None)
-    for key in _matplotlib() or {}:
-        if key != "backend" and key not in wanted:
-            dict.__setitem__(matplotlib.rcParams, key, matplotlib.rcParamsOrig[key])
-    matplotlib.rcParams.update(wanted)
+    settings = {key: dict.get(matplotlib.rcParamsOrig, key) for key in _matplotlib() or {}}
+    settings |= value or {}
+    backend = settings.pop("backend", None)
     if isinstance(backend, str):
         matplotlib.use(backend)
+    if dict.get(matplotlib.rcParams, "backend") in _INLINE:
+        shows_by_itself = (value or {}).get("interactive", True)
+        if not shows_by_itself:
+            importlib.import_module(_BACKEND)  # which turns it on, but only the first time
+        if _BACKEND in sys.modules:
+            settings["interactive"] = shows_by_itself
+    dict.update(matplotlib.rcParams, settings)
 
 
 def _decimal() -> Any:

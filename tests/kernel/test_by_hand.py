@@ -346,6 +346,32 @@ def test_a_display_that_another_cell_changes_is_right_in_both():
         assert comes_to({})
 
 
+def test_drawing_makes_no_cell_stale_and_turning_the_display_of_figures_off_does():
+    write(
+        "import matplotlib.pyplot as plt",
+        "xs = [1, 2]",
+        "plt.plot(xs)\nplt.show()",
+        "print(len(xs))",
+        "_ = plt.ioff()",
+        "_, axes = plt.subplots()\nplt.close()\nprint(plt.isinteractive())",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run("c0", "c1", "c2", "c3")
+        lab.save()
+        assert comes_to({"c4", "c5"})
+        for each in ("c0", "c1", "c2", "c3"):
+            lab.run(each)
+            lab.save()
+            assert comes_to({"c4", "c5"})
+        lab.run("c4", "c5")
+        lab.save()
+        assert comes_to({})
+    # Alone in a kernel where nothing has been drawn yet, it finds the display off all the same.
+    report = replay(Session.open("nb.ipynb"), force=frozenset({"c5"}))
+    assert report.executed == ["c5"]
+    assert texts()[-1] == "False\n"
+
+
 def test_what_changes_between_two_cells_is_noticed():
     write("x = [1]", "print(x)", "import threading\ngo = threading.Event()",
           "items = []\ndef work():\n    go.wait()\n    items.append(1)\n"
