@@ -138,6 +138,11 @@ class Environment:
         """Return which cells there are above the one that was reached, and in which order."""
         return of_value(self.order[:-1])
 
+    def where(self, cell_id: str) -> list[Any]:
+        """Return the place of a cell so far, and its code."""
+        place = self.order.index(cell_id) + 1 if cell_id in self.order else 0
+        return [place, self.sources.get(cell_id)]
+
     def own(self, name: str) -> str | Changing:
         """Return the digest of one variable."""
         version = self.names.get(name)
@@ -261,8 +266,8 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
         causes.append(f"could not be followed when it last ran{why}")
     if run["failed"] and "raises-exception" not in cell.tags:
         causes.append("failed when it last ran")
-    elif run.get("place", len(env.order)) != len(env.order):
-        causes.append("its traceback names the place where it stood, and it stands elsewhere now")
+    else:
+        causes += _traceback_causes(run, env)
     if run["python"] != files.python:
         causes.append(f"ran in Python {run['python']}, this is {files.python}")
     if cell.reshown:
@@ -278,6 +283,17 @@ def causes_of(cell: CodeCell, env: Environment, files: Files) -> list[str]:
     causes += _dependency_causes(cell, run.get("depends", {}), env)
     causes += _looked_causes(cell, run, env)
     return causes + files.causes(cell, run, env)
+
+
+def _traceback_causes(run: Run, env: Environment) -> list[str]:
+    """Say why a traceback would read otherwise now: it shows code, and where that stands."""
+    if run.get("place", len(env.order)) != len(env.order):
+        return ["its traceback names the place where it stood, and it stands elsewhere now"]
+    return [
+        f"its traceback shows the code of {other}, which was edited or moved"
+        for other, seen in run.get("traced", {}).items()
+        if env.where(other) != seen
+    ]
 
 
 def _history_causes(run: Run, env: Environment) -> list[str]:
@@ -323,23 +339,40 @@ def _is_edited(cell: CodeCell, run: Run) -> bool:
     return bool(run["text"] != cell.source_hash and run["code"] != code_hash(cell.source))
 
 
-def unedited(cells: Iterable[CodeCell]) -> frozenset[str]:
-    """Return the cells whose code is what last ran."""
-    return frozenset(
-        cell.cell_id for cell in cells if cell.run is not None and not _is_edited(cell, cell.run)
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What is to be known of all cells to judge what one of them shows."""
+
+    # Their code is what last ran.
+    unedited: frozenset[str]
+    # A traceback shows their code, every comment in it, and where they stand.
+    traced: Mapping[str, list[Any]]
+
+
+def others_in(cells: Iterable[CodeCell]) -> Others:
+    """Look at all cells of a notebook."""
+    runs = [(cell, cell.run) for cell in cells if cell.run is not None]
+    return Others(
+        frozenset(cell.cell_id for cell, run in runs if not _is_edited(cell, run)),
+        {other: seen for _, run in runs for other, seen in run.get("traced", {}).items()},
     )
 
 
-def display_causes(cell: CodeCell, env: Environment, holding: frozenset[str]) -> list[str]:
-    """Say which displays are no longer right: one cell shows them, others change them later."""
+def display_causes(cell: CodeCell, env: Environment, others: Others) -> list[str]:
+    """Say what is no longer right in what is shown of a cell, by itself or by others below it.
+
+    One cell shows a display, others change it later; a traceback shows the code of others.
+    """
     run = cell.run
     if run is None or "rlmnb:pinned" in cell.tags:
         return []
     causes = [
         f"{other} changed what it shows, and was edited or removed"
         for other in run.get("updated_by", ())
-        if other not in holding
+        if other not in others.unedited
     ]
+    if (seen := others.traced.get(cell.cell_id)) and env.where(cell.cell_id) != seen:
+        causes.append("a traceback shows its code, and it was edited or moved")
     return causes + [
         f"it changes what {env.displays[each]} shows, which runs again"
         for each in run.get("updates", ())
@@ -624,10 +657,10 @@ def survey(
     """Return every cell that will run, or may once those above it have, with its causes."""
     env = start.copy() if start is not None else Environment()
     stale: dict[str, list[str]] = {}
-    holding = unedited(cells)
+    others = others_in(cells)
     for cell in cells:
         env.reach(cell)
-        causes = causes_of(cell, env, files) or display_causes(cell, env, holding)
+        causes = causes_of(cell, env, files) or display_causes(cell, env, others)
         if not causes and cell.run is not None and cell.run["history"] and stale:
             causes = [f"shows earlier outputs, and {next(iter(stale))} runs again"]
         if causes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,9 +22,9 @@ from rlmnb.graph.traces import (
     causes_of,
     display_causes,
     is_ambient,
+    others_in,
     recorded_run,
     survey,
-    unedited,
 )
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.leave import MAY_CHANGE
@@ -119,6 +120,8 @@ _OF_CALLS = frozenset(
 )
 # The functions that look at other cells of the notebook.
 LOOKING = frozenset({"cell", "verify"})
+# How a traceback names a cell whose code it shows.
+_SHOWN_CODE = re.compile(r"In\[(\d+)\]")
 
 
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
@@ -144,7 +147,7 @@ class _Replay:
         self._blocked = Blocked()
         self._once_only: dict[str, list[str]] = {}
         self._depended_on = frozenset(other for cell in cells for other in cell.depends)
-        self._unedited = unedited(cells)
+        self._others = others_in(cells)
         self._needed_by_history: frozenset[str] = frozenset()
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
         self._by_number = {cell.number: cell for cell in cells}
@@ -269,7 +272,7 @@ class _Replay:
     async def _step(self, cell: CodeCell) -> None:
         self._env.reach(cell)
         causes = causes_of(cell, self._env, self._files)
-        causes = causes or display_causes(cell, self._env, self._unedited)
+        causes = causes or display_causes(cell, self._env, self._others)
         if cell.cell_id in self._wishes.force and not cell.frozen:
             causes = ["was asked for", *causes]
         elif cell.cell_id in self._needed_by_history and not causes:
@@ -358,6 +361,7 @@ class _Replay:
         run = self._completed(cell, trace)
         if any(output["output_type"] == "error" for output in done["outputs"]):
             run["place"] = len(self._env.order)
+            run["traced"] = self._traced(done["outputs"])
         if not acted:
             self._versions.know(run)
             self._versions.touch(run)
@@ -381,6 +385,17 @@ class _Replay:
             self._env.outputs[cell.cell_id] = digest.output_hash(as_portable(done["outputs"]))
         else:
             self._env.outputs[cell.cell_id] = None
+
+    def _traced(self, outputs: list[Any]) -> dict[str, Any]:
+        """Return the cells whose code a traceback shows, each with where it stands."""
+        text = "".join(line for each in outputs for line in each.get("traceback", ()))
+        order = self._env.order
+        numbers = {int(number) for number in _SHOWN_CODE.findall(text)}
+        return {
+            order[number - 1]: self._env.where(order[number - 1])
+            for number in sorted(numbers)
+            if 0 < number <= len(order)
+        }
 
     async def _settle(self, cell: CodeCell) -> None:
         """Let the notebook have all that ran so far, for a cell that looks at others in it."""

@@ -631,6 +631,18 @@ CASES = {
     "a traceback that says where the cell stands": Case(
         ["x = 1", "y = 2", "1 / 0"], [2], tags={2: "raises-exception"}, order=[1, 2]
     ),
+    "a comment in code that a traceback shows": Case(
+        ["def f():\n    return 1 / 0", "x = 1", "f()"],
+        [0, 2],
+        {0: "# said first\ndef f():\n    return 1 / 0", 1: "x = 1  # shown nowhere"},
+        tags={2: "raises-exception"},
+    ),
+    "code that a traceback shows and that stands elsewhere": Case(
+        ["x = 1", "def f():\n    return 1 / 0", "f()"],
+        [1, 2],
+        tags={2: "raises-exception"},
+        order=[1, 0, 2],
+    ),
     "a variable that is logged into": Case(
         [
             LOGGING,
