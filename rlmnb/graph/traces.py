@@ -134,9 +134,12 @@ class Environment:
         if cell.source.strip() and "skip-execution" not in cell.tags:
             self.order.append(cell.cell_id)
 
-    def above(self) -> str:
-        """Return which cells there are above the one that was reached, and in which order."""
-        return of_value(self.order[:-1])
+    def above(self, run: Run) -> str:
+        """Return which cells a run has above it, in which order; with their code if it saw that."""
+        above = self.order[:-1]
+        if "inputs" in run:
+            return of_value([[each, self.sources[each]] for each in above])
+        return of_value(above)
 
     def where(self, cell_id: str) -> list[Any]:
         """Return the place of a cell so far, and its code."""
@@ -301,7 +304,7 @@ def _history_causes(run: Run, env: Environment) -> list[str]:
         return []
     if run.get("by_hand"):
         return ["looks at earlier outputs, and was run by hand"]
-    if run.get("above") != env.above():
+    if run.get("above") != env.above(run):
         return ["looks at earlier outputs, and other cells are above it now"]
     return []
 

@@ -6,6 +6,8 @@ import dis
 from functools import lru_cache
 from types import CodeType
 
+from rlmnb.kernel.history import is_history, unnamed_history
+
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
@@ -55,6 +57,16 @@ class CodeNames:
         self.strings = strings
 
     @property
+    def looked_up(self) -> frozenset[str]:
+        """Every name whose value before the code it can read, in functions it defines, too."""
+        return self.reads.union(*self.dormant.values()) - self.set_itself
+
+    @property
+    def set_itself(self) -> frozenset[str]:
+        """The names of IPython's history that it sets before it reads them."""
+        return frozenset(filter(is_history, self.writes - self.early))
+
+    @property
     def touched(self) -> frozenset[str]:
         """Every global name in it."""
         return self.reads | self.writes
@@ -102,7 +114,7 @@ def names_in(code: CodeType) -> CodeNames:
         elif isinstance(constant, str):
             strings.add(constant)
     return CodeNames(
-        frozenset(reads),
+        frozenset(reads) | unnamed_history(reads, attributes, strings),
         frozenset(writes),
         frozenset(attributes),
         frozenset(strings),

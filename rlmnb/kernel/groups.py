@@ -11,6 +11,7 @@ from typing import Any
 
 from rlmnb.digest import of_rest
 from rlmnb.kernel.canonical import Walk
+from rlmnb.kernel.history import is_history
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.state import StateStore
 
@@ -193,7 +194,11 @@ class Groups:
     def _kept_refs(self, refs: set[str]) -> set[str]:
         """Return the references that lead to something with a state: variables, local modules."""
         kept = {ref for ref in refs if not ref.startswith("$")}
-        kept -= {ref for ref in kept if ref in self.own and ref not in self.known}
+        kept -= {
+            ref
+            for ref in kept
+            if ref in self.own and ref not in self.known and not is_history(ref)
+        }
         modules = [ref[1:] for ref in refs if ref.startswith("$")]
         if any(name.partition(".")[0] == "matplotlib" for name in modules):
             kept.add(FIGURES)

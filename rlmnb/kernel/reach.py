@@ -11,6 +11,7 @@ from typing import Any
 
 from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
+from rlmnb.kernel.history import is_history, unnamed_history
 
 MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
@@ -77,12 +78,16 @@ def _split_dormant(tree: ast.Module) -> dict[str, frozenset[str]]:
                 loaded.add(node.id)
     dormant = _Dormant(loaded)
     tree.body = [dormant.visit(statement) for statement in tree.body]
-    return {
-        name: frozenset(
-            node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)
-        )
-        for name, body in dormant.found.items()
-    }
+    return {name: _names_of(body) for name, body in dormant.found.items()}
+
+
+def _names_of(body: list[ast.stmt]) -> frozenset[str]:
+    """Return the names in a function; a `_` that it sets is its own, not that of the history."""
+    nodes = [node for part in body for node in ast.walk(part)]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    own = {node.id for node in names if not isinstance(node.ctx, ast.Load)} - shared
+    return frozenset(node.id for node in names) - frozenset(filter(is_history, own))
 
 
 def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None:
@@ -112,7 +117,8 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
         found.patches,
         found.imports,
     )
-    names.early = (early & found.reads) | queried
+    hidden = unnamed_history(found.reads, found.attributes, found.strings)
+    names.early = (early & found.reads) | queried | hidden
     names.dormant = dormant
     names.stars = frozenset(
         node.module

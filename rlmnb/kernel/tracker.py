@@ -12,7 +12,6 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from rlmnb import digest
@@ -20,6 +19,7 @@ from rlmnb.kernel.canonical import value_digest
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
 from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
+from rlmnb.kernel.history import is_history, is_input
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
@@ -38,15 +38,6 @@ _COMMANDS = frozenset(
         "Bash",
     }
 )  # fmt: skip
-_HISTORY = frozenset({"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_dh", "_oh", "_ih"})
-
-
-@lru_cache(maxsize=65536)
-def is_history(name: str) -> bool:
-    """Tell whether IPython itself sets this name after each cell."""
-    return name in _HISTORY or (
-        name.startswith("_") and name.lstrip("_i").isdigit() and len(name) < 12
-    )
 
 
 @dataclass
@@ -246,7 +237,7 @@ class Tracker:
             ],
             "deleted": deleted,
             "opaque": look.opaque,
-            "history": self._reads_history(look),
+            **self._history(look),
             "failed": failed,
             **({"around": sorted(look.bindings)} if look.opaque else {}),
             **self._in_place(look, now, versions),
@@ -289,9 +280,11 @@ class Tracker:
         return {"in_place": sorted(names)} if names else {}
 
     @staticmethod
-    def _reads_history(look: _Look) -> bool:
-        set_itself = look.code.writes - look.code.early if look.code is not None else frozenset()
-        return any(is_history(name) for name in look.reads - set_itself)
+    def _history(look: _Look) -> dict[str, bool]:
+        """Tell whether a cell looks at what ran before it, and at the very code of that."""
+        read = look.reads - (look.code.set_itself if look.code is not None else frozenset())
+        found = {"history": any(map(is_history, read))}
+        return found | ({"inputs": True} if any(map(is_input, read)) else {})
 
     def _set_anew(self, look: _Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
         """Return the names that a cell has set without looking at what they were."""

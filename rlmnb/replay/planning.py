@@ -8,6 +8,8 @@ from rlmnb.graph.index import upstream
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import survey
 from rlmnb.replay.cells import code_cells, files_now, stale_cells, starting_environment
+from rlmnb.replay.history import LOOKED_AT, needed_by_history
+from rlmnb.replay.naming import Naming
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 
@@ -40,13 +42,19 @@ class Planned:
 def plan(session: Session, wishes: Wishes) -> list[Planned]:
     """Return the cells that would run, or may once those above them have, and those that cannot."""
     cells = code_cells(session, wishes)
-    stale = survey(cells, files_now(cells), starting_environment(session))
+    start = starting_environment(session)
+    stale = survey(cells, files_now(cells), start)
+    due = wishes.force.union(stale)
+    needed = needed_by_history(cells, due, start, Naming(), wishes)
     planned = []
     for cell in cells:
         causes = stale.get(cell.cell_id, [])
         if cell.cell_id in wishes.force and not cell.frozen:
             causes = ["was asked for", *causes]
-        if causes and (wishes.only is None or cell.cell_id in wishes.only):
+        elif cell.cell_id in needed and not causes:
+            causes = [LOOKED_AT]
+        chosen = wishes.only is None or cell.cell_id in wishes.only or cell.cell_id in needed
+        if causes and chosen:
             hindered = wishes.hinders(cell)
             may = asks(cell.source) or bool(cell.calls)
             planned.append(Planned(cell.cell_id, causes, hindered, cell.effects, asks=may))

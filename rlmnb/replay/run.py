@@ -28,7 +28,6 @@ from rlmnb.graph.traces import (
 )
 from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.leave import MAY_CHANGE
-from rlmnb.kernel.tracker import is_history
 from rlmnb.replay.blocking import Blocked
 from rlmnb.replay.calling import Calling, count_reused
 from rlmnb.replay.cells import (
@@ -40,6 +39,7 @@ from rlmnb.replay.cells import (
 )
 from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions, left_on_disk
+from rlmnb.replay.history import LOOKED_AT, needed_by_history
 from rlmnb.replay.naming import Naming, closure
 from rlmnb.replay.owning import ownership
 from rlmnb.replay.recording import Recorder, as_portable
@@ -163,14 +163,13 @@ class _Replay:
         self._files = files
         self._env = start.copy()
         cwd = working_directory(self._session)
-        due = [cell for cell in self._cells if cell.cell_id in stale | self._wishes.force]
         # A kernel takes half a second to start, in which the cells' code is looked at.
-        preparing = asyncio.create_task(asyncio.to_thread(self._naming.prepare, due))
+        due = stale | self._wishes.force
+        preparing = asyncio.create_task(asyncio.to_thread(self._prepare, due, start))
         async with self._opened_kernel(warm, cwd) as self._kernel:
             await preparing
             self._kernel.about = self._about
             self._kernel.heard = self._heard
-            self._needed_by_history = self._above_history(due)
             held = await self._begin() if warm is not None else {}
             if self._report.kernel == "not started":
                 self._report.kernel = "started" if warm is None else "warm"
@@ -250,20 +249,11 @@ class _Replay:
         held: dict[str, str] = found["held"]
         return held
 
-    def _above_history(self, due: list[CodeCell]) -> frozenset[str]:
-        """Return the cells above one that will run and looks at `_` or `Out`: all run, in order.
-
-        It needs them, so they run also where only others were asked for.
-        """
-        last = 0
-        for cell in due:
-            names = self._naming.names(cell) if self._may_run(cell) else None
-            if names is not None and any(map(is_history, names.early)):
-                last = self._order[cell.cell_id]
-        return frozenset(
-            cell.cell_id
-            for cell in self._cells[:last]
-            if cell.source.strip() and self._wishes.hinders(cell) is None
+    def _prepare(self, due: frozenset[str], start: Environment) -> None:
+        """Look at the code of the cells that will run."""
+        self._naming.prepare(cell for cell in self._cells if cell.cell_id in due)
+        self._needed_by_history = needed_by_history(
+            self._cells, due, start, self._naming, self._wishes
         )
 
     def _may_run(self, cell: CodeCell) -> bool:
@@ -276,7 +266,7 @@ class _Replay:
         if cell.cell_id in self._wishes.force and not cell.frozen:
             causes = ["was asked for", *causes]
         elif cell.cell_id in self._needed_by_history and not causes:
-            causes = ["a cell below looks at earlier outputs"]
+            causes = [LOOKED_AT]
         may_run = self._may_run(cell) or cell.cell_id in self._needed_by_history
         if not causes and cell.run is not None and cell.run["history"] and self._report.executed:
             causes = ["shows earlier outputs, and some ran again"]
@@ -459,7 +449,7 @@ class _Replay:
         if run["opaque"]:
             run["around"] = self._env.around()
         if run["history"]:
-            run["above"] = self._env.above()
+            run["above"] = self._env.above(run)
         if cell.depends:
             run["depends"] = {other: self._env.outputs.get(other) for other in cell.depends}
         for other, seen in run.get("looked", {}).items():

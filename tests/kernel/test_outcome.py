@@ -643,6 +643,29 @@ CASES = {
         tags={2: "raises-exception"},
         order=[1, 0, 2],
     ),
+    "the history of the kernel through a function": Case(
+        ["def count(): return len(In), _", "7", "k = 1", "print(count(), k)", "k"],
+        [0, 1, 2, 3, 4],
+        {2: "k = 2"},
+    ),
+    "a function that comes to look at history": Case(
+        ["7", "def made():\n    return lambda: 0", "f = made()", "print(f())"],
+        [0, 1, 2, 3],
+        {1: "def made():\n    return lambda: Out[1]"},
+    ),
+    "the history of the kernel in other ways": Case(
+        [
+            "k = 1",
+            "def f(): return len(get_ipython().history_manager.input_hist_parsed)",
+            "print(f(), eval('len(In)'), globals()['_ih'][1])",
+            "%history",
+        ],
+        [0, 1, 2, 3],
+        {0: "k = 1  # said"},
+    ),
+    "a name that a function has for itself, not for the history": Case(
+        ["def f():\n    for _ in range(2): pass", "k = 1", "f()\nprint(k)"], [1, 2], {1: "k = 2"}
+    ),
     "a variable that is logged into": Case(
         [
             LOGGING,

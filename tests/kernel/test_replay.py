@@ -424,6 +424,8 @@ def test_cells_above_one_that_looks_at_history_run_with_it_also_if_only_it_is_as
     write("x = 1", "print(x)", "7", "print(len(In), _)", "print('below', len(In))", "y = 1")
     run_json("replay", "nb.ipynb")
     edit(3, "print('now', len(In), _)")
+    planned = run_json("replay", "nb.ipynb", "4", "--dry-run")["would_execute"]
+    assert [each["cell_id"] for each in planned] == ["c0", "c1", "c2", "c3"]
     assert run_json("replay", "nb.ipynb", "4")["executed"] == ["c0", "c1", "c2", "c3"]
     assert texts()[3] == "now 5 7\n"
     # The cell below has not seen what ran; nobody but that replay knows.
