@@ -195,9 +195,7 @@ class Groups:
         """Return the references that lead to something with a state: variables, local modules."""
         kept = {ref for ref in refs if not ref.startswith("$")}
         kept -= {
-            ref
-            for ref in kept
-            if ref in self.own and ref not in self.known and not is_history(ref)
+            ref for ref in kept if ref in self.own and ref not in self.known and not is_history(ref)
         }
         modules = [ref[1:] for ref in refs if ref.startswith("$")]
         if any(name.partition(".")[0] == "matplotlib" for name in modules):

@@ -8,9 +8,10 @@ variables that could have been touched are looked at again.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from rlmnb.kernel.restoring import Restoring
 from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.state import StateStore
 from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
+from rlmnb.kernel.wildcards import found_by, listed_by
 
 ABSENT = "absent"
 # Names that cannot be a program's own begin with one of these: they are ours.
@@ -38,6 +40,7 @@ _COMMANDS = frozenset(
         "Bash",
     }
 )  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -52,6 +55,8 @@ class _Look:
     code: CodeNames | None = None
     named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Directories that commands go through.
+    listed: list[str] = field(default_factory=list)
 
     @property
     def inert(self) -> bool:
@@ -448,17 +453,31 @@ class Tracker:
         Native readers, writers and programs open files that no event tells of.
         """
         texts = set(look.code.strings) if look.code is not None else set()
-        if look.code is not None and look.code.attributes & _COMMANDS:
+        commands = look.code is not None and look.code.attributes & _COMMANDS
+        if commands:
             texts.update(word for text in list(texts) for word in words_in(text))
-        for name in look.bindings if look.opaque else look.reads:
-            value = self.namespace.get(name)
-            if isinstance(value, str):
-                texts.add(value)
-            elif isinstance(value, os.PathLike):
-                texts.add(str(value))
-        return {text for text in texts if is_plausible(text)}
+        spoken = {name for text in texts if commands for name in _NAME.findall(text)}
+        values = self._texts_in(look.bindings if look.opaque else look.reads)
+        named = {text for text in texts | set(values.values()) if is_plausible(text)}
+        if commands:
+            # A shell puts in the values of those variables that its command names.
+            texts |= {value for name, value in values.items() if name in look.reads | spoken}
+            look.listed = listed_by(texts & named)
+            named.update(found_by(texts & named))
+        return named
+
+    def _texts_in(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the variables that can name a file."""
+        values = {name: self.namespace.get(name) for name in names}
+        return {
+            name: str(value)
+            for name, value in values.items()
+            if isinstance(value, str | os.PathLike)
+        }
 
     def _note_named(self, look: _Look) -> None:
+        for path in look.listed:
+            self.watch.note_listed(path)
         for path, before in (self.watch.commanded | look.named).items():
             now = version_of(path)
             if now is None and before is None:

@@ -20,6 +20,7 @@ from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.files import is_temporary
 from rlmnb.kernel import listing
+from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
 
 _STAT, _LSTAT = os.stat, os.lstat
@@ -210,7 +211,7 @@ class Watch:
         elif event in ("os.listdir", "os.scandir"):
             # Looking for modules, or for what is installed, is not looking at what is there.
             if not caller.co_filename.startswith(_LOOKING_FOR_MODULES):
-                self._listing(args[0])
+                self.note_listed(args[0])
         elif event == "subprocess.Popen":
             self._command(args[1], args[2])
         elif event == "sqlite3.connect":
@@ -336,24 +337,30 @@ class Watch:
 
         What is not there may be what it makes.
         """
-        words = [arguments] if isinstance(arguments, str | bytes) else arguments
+        texts = [arguments] if isinstance(arguments, str | bytes) else arguments
         try:
-            for word in words if isinstance(words, list | tuple) else ():
-                for each in (os.fsdecode(word), *words_in(os.fsdecode(word))):
-                    path = os.path.join(os.fsdecode(cwd) if cwd is not None else "", each)
-                    name = self.mine(path) if is_plausible(path) else None
-                    if name is None:
-                        continue
-                    self.commanded.setdefault(name, version_of(name))
-                    if self.commanded[name] is not None:
-                        self.note(name)
+            where = os.fsdecode(cwd) if cwd is not None else ""
+            given = [os.fsdecode(text) for text in texts] if isinstance(texts, list | tuple) else []
+            words = [*given, *(word for text in given for word in words_in(text))]
+            for folder in listed_by(filter(is_plausible, words), where):
+                self.note_listed(folder)
+            words += found_by(filter(is_plausible, words), where)
+            for word in words:
+                path = os.path.join(where, word)
+                name = self.mine(path) if is_plausible(path) else None
+                if name is None:
+                    continue
+                self.commanded.setdefault(name, version_of(name))
+                if self.commanded[name] is not None:
+                    self.note(name)
         except (TypeError, ValueError, OSError):
             return  # a command that cannot be read is run all the same
 
     def _look(self, name: str) -> None:
         self.read[name] = digest.of_file(name)
 
-    def _listing(self, path: Any) -> None:
+    def note_listed(self, path: Any) -> None:
+        """Take down that somebody looks what is in a directory."""
         name = self.mine(path if path is not None else ".")
         if name is None or name in self.listed or self._is_passing(name):
             return
@@ -441,10 +448,10 @@ def words_in(command: str) -> list[str]:
     """Return the words of a shell command, without what the shell itself understands."""
     if len(command) > _LONGEST_COMMAND or not any(letter.isspace() for letter in command):
         return []
-    try:
-        return list(shlex.shlex(command, posix=True, punctuation_chars=True))
-    except ValueError:
-        return command.split()
+    found = command.split()  # with brackets, which shlex takes for something of their own
+    with suppress(ValueError):
+        found += shlex.shlex(command, posix=True, punctuation_chars=True)
+    return list(dict.fromkeys(found))
 
 
 def version_of(path: str) -> tuple[int, ...] | None:

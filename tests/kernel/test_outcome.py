@@ -666,6 +666,19 @@ CASES = {
     "a name that a function has for itself, not for the history": Case(
         ["def f():\n    for _ in range(2): pass", "k = 1", "f()\nprint(k)"], [1, 2], {1: "k = 2"}
     ),
+    "a new file that a wildcard in a command stands for": Case(
+        [
+            "import subprocess\nword = 'data' + '/*.txt'",
+            "!cat data/*.txt",
+            "print(subprocess.run(f'cat {word}', shell=True, capture_output=True).stdout)",
+            "%%bash\ncat d*/[ab].txt",
+            "!ls data",
+            "!cat more/*.txt",
+        ],
+        [1, 2, 3, 4],
+        start={"data/a.txt": "1\n", "more/c.txt": "3\n"},
+        files={"data/b.txt": "2\n"},
+    ),
     "a variable that is logged into": Case(
         [
             LOGGING,
