@@ -539,16 +539,22 @@ class Files:
                 now = self.now(path, version)
                 # The notebook's own later write is part of its story, not a change from outside.
                 if now == self.last_written.get(path):
-                    if run.get("by_hand") and self._came_early(path, version["hash"]):
+                    if self._came_early(path, version["hash"], by_hand=run.get("by_hand", False)):
                         causes.append(f"{path} came from {self.last_writers[path]}, below it")
                     continue
             if now != version["hash"]:
                 causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
         return causes
 
-    def _came_early(self, path: str, read: str) -> bool:
-        """Tell whether a file that was read by hand had what only a cell further down writes."""
-        return read == self.last_written[path] and read != self.first_before.get(path, read)
+    def _came_early(self, path: str, read: str, *, by_hand: bool) -> bool:
+        """Tell whether a file had what only a cell further down writes.
+
+        Either it was read by hand, or whoever wrote it stood above then.
+        """
+        before = self.first_before.get(path, read)
+        if before == MISSING:
+            return read != MISSING
+        return by_hand and read == self.last_written[path] and read != before
 
     def _written(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         if cell.effects:

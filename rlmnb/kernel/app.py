@@ -30,6 +30,7 @@ from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.leave import Leave
 from rlmnb.kernel.modules import keep_bytecode_honest
+from rlmnb.kernel.ownframes import hide_own_frames
 from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
@@ -156,6 +157,7 @@ class RlmnbKernel(IPythonKernel):
                 hidden=Hidden(self.shell),
                 limit=_largest(),
             )
+            hide_own_frames(self.shell)
             if self.notebook is not None:
                 from rlmnb.kernel.remembering import memory_of, memory_version
 
@@ -325,12 +327,19 @@ class RlmnbKernel(IPythonKernel):
         asked = json.loads(request)
         self._leave.given = bool(asked["effects"])
         self._client = int(asked["client"])
+        self._number_files(asked["numbers"])
         if self._calls is not None:
             self._calls.forget()
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
         found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}
         return json.dumps({**found, "once_only": self.tracker.once_only()})
+
+    def _number_files(self, numbers: dict[str, int]) -> None:
+        """Know which cell code came from that did not run here, or stood elsewhere when it did."""
+        if self.shell is not None:
+            # What a traceback calls a cell is found there alone.
+            self.shell.compile._filename_map.update(numbers)
 
     def end_replay(self, request: str) -> str:
         """Keep how a replay calls what is held, for the next one, unless somebody comes between."""
@@ -342,6 +351,7 @@ class RlmnbKernel(IPythonKernel):
         """Bring variables to the versions asked for."""
         self._used += 1
         asked = json.loads(request)
+        self._number_files(asked["numbers"])
         return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
 
 

@@ -187,6 +187,7 @@ class Tracker:
         assert look is not None
         self.watch.stop()
         now = self._now = self.tracked()
+        look.reads |= self._not_set(look, now) if failed else frozenset()
         reads = self._read_digests(look)
         if not look.inert:
             self.groups.logged = handed_to_logging()
@@ -290,6 +291,13 @@ class Tracker:
         read = look.reads - (look.code.set_itself if look.code is not None else frozenset())
         found = {"history": any(map(is_history, read))}
         return found | ({"inputs": True} if any(map(is_input, read)) else {})
+
+    @staticmethod
+    def _not_set(look: _Look, now: dict[str, int]) -> frozenset[str]:
+        """Return what a cell that failed is sure to set in the end, and has left as it was."""
+        sure = look.code.sure & look.code.writes if look.code is not None else frozenset()
+        before = look.bindings
+        return frozenset(name for name in sure if name in before and before[name] == now.get(name))
 
     def _set_anew(self, look: _Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
         """Return the names that a cell has set without looking at what they were."""

@@ -58,7 +58,7 @@ class ManagedKernel:
         client.on_cell_executed = self._executed
         self._update_display = client._update_display_id
         setattr(client, "_update_display_id", self._updated)  # noqa: B010 - it has no other door
-        self._numbers = _in_full_run(client.nb.cells)
+        self.numbers = _in_full_run(client.nb.cells)
         assert client.kc is not None
         self._send = client.kc.shell_channel.send
         setattr(client.kc.shell_channel, "send", self._sent)  # noqa: B010 - as above
@@ -66,7 +66,7 @@ class ManagedKernel:
     def _sent(self, message: dict[str, Any]) -> Any:
         """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
         if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
-            message["metadata"][NUMBER] = self._numbers[self._running]
+            message["metadata"][NUMBER] = self.numbers[self._running]
             # As JupyterLab does, it says which cell this is.
             message["metadata"] |= self.about(self._running)
         return self._send(message)
@@ -138,13 +138,17 @@ class ManagedKernel:
         return dict(self._client.nb.metadata.widgets)
 
     async def restore(
-        self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]
+        self,
+        wanted: list[dict[str, Any]],
+        absent: list[str],
+        sources: dict[str, str],
+        numbers: dict[str, int],
     ) -> tuple[list[str], list[str]]:
         """Bring variables to these versions; return the digests that could not be had.
 
         Also return the variables that are no longer what they were because of it.
         """
-        asked = {"wanted": wanted, "absent": absent, "sources": sources}
+        asked = {"wanted": wanted, "absent": absent, "sources": sources, "numbers": numbers}
         found = await self.ask("restore_state", asked)
         return found["failed"], found["outdated"]
 

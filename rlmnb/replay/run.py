@@ -239,7 +239,16 @@ class _Replay:
 
     async def _begin(self) -> dict[str, str]:
         """Learn what a warm kernel holds; refuse one that cannot be brought to the start."""
-        request = {"effects": self._wishes.allow_effects, "client": os.getpid()}
+        runs = [(cell, cell.run) for cell in self._cells if cell.run is not None]
+        request = {
+            "effects": self._wishes.allow_effects,
+            "client": os.getpid(),
+            "numbers": {
+                run["file"]: self._kernel.numbers[cell.number - 1]
+                for cell, run in runs
+                if "file" in run
+            },
+        }
         found = await self._kernel.ask("begin_replay", request)
         if found["soiled"]:
             raise Soiled(found["soiled"])

@@ -145,8 +145,12 @@ class Supply:
             ]
             if not missing and not absent:
                 return
+            makers = self._makers(missing, env)
             failed, outdated = await self.kernel.restore(
-                missing, absent, self._sources(missing, env)
+                missing,
+                absent,
+                {file: cell.source for file, cell in makers.items()},
+                {file: self.kernel.numbers[cell.number - 1] for file, cell in makers.items()},
             )
             for name in absent:
                 self.held.pop(name, None)
@@ -210,14 +214,14 @@ class Supply:
         run = self.runs.get(cell.cell_id) or {}
         return {name[1:] for name in run.get("reads", ()) if name.startswith("~")}
 
-    def _sources(self, versions: list[Version], env: Environment) -> dict[str, str]:
-        """Return the code of the cells that made these, by the name it was compiled under."""
+    def _makers(self, versions: list[Version], env: Environment) -> dict[str, CodeCell]:
+        """Return the cells that made these, by the name that their code was compiled under."""
         found = {}
         for version in versions:
             producer = env.producers.get(version["names"][0], "")
             file = self.runs.get(producer, {}).get("file")
             if file:
-                found[str(file)] = self._cells[self._order[producer]].source
+                found[str(file)] = self._cells[self._order[producer]]
         return found
 
     def _made_at(self, version: Version, env: Environment) -> int:

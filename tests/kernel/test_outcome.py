@@ -679,6 +679,31 @@ CASES = {
         start={"data/a.txt": "1\n", "more/c.txt": "3\n"},
         files={"data/b.txt": "2\n"},
     ),
+    "an error in a function that is watched": Case(
+        ["import os", "os.listdir('nowhere')", "os.path.getsize('no' + 'where')"],
+        [0],
+        {0: "import os, sys"},
+        tags={1: "raises-exception", 2: "raises-exception"},
+    ),
+    "a restored function in a traceback": Case(
+        ["x = 1", "def f():\n    return 1 / k", "k = 1", "f()"],
+        [2, 3],
+        {2: "k = 0"},
+        tags={3: "raises-exception"},
+        order=[1, 2, 3],
+    ),
+    "a variable that a failed cell has set to what it was": Case(
+        ["import os", "import os\n1 / 0", "print('os' in dir())"],
+        [0, 1],
+        {0: "pass"},
+        tags={1: "raises-exception"},
+    ),
+    "a cell that comes to stand above the one whose file it reads": Case(
+        ["open('f.txt', 'w').write('1')", "print(open('f.txt').read())"],
+        [1],
+        tags={1: "raises-exception"},
+        order=[1, 0],
+    ),
     "a variable that is logged into": Case(
         [
             LOGGING,
