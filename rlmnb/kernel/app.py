@@ -24,6 +24,7 @@ from zmq import ENOTSOCK, ZMQError
 
 from rlmnb import models
 from rlmnb.errors import RlmnbError
+from rlmnb.kernel import streams
 from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from rlmnb.kernel.byhand import ByHand
     from rlmnb.kernel.calls import Calls
 
+# A cell may put something else into the module, for a test of its own.
+_dumps, _loads = json.dumps, json.loads
 _STORE_SECONDS = 0.1
 _LIFE_SECONDS = 2.0
 _PARENT_SECONDS = 1.0
@@ -63,6 +66,7 @@ class RlmnbKernel(IPythonKernel):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self.log.addFilter(_is_news)
+        streams.remember()
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
         self._storing = False
@@ -324,7 +328,7 @@ class RlmnbKernel(IPythonKernel):
 
     def begin_replay(self, request: str) -> str:
         """Say what is held under each name, and why a new kernel would be better if it would."""
-        asked = json.loads(request)
+        asked = _loads(request)
         self._leave.given = bool(asked["effects"])
         self._client = int(asked["client"])
         self._number_files(asked["numbers"])
@@ -333,7 +337,7 @@ class RlmnbKernel(IPythonKernel):
         at, note = self._note
         held = note if at == self._used and note is not None else self.tracker.holdings()
         found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}
-        return json.dumps({**found, "once_only": self.tracker.once_only()})
+        return _dumps({**found, "once_only": self.tracker.once_only()})
 
     def _number_files(self, numbers: dict[str, int]) -> None:
         """Know which cell code came from that did not run here, or stood elsewhere when it did."""
@@ -344,15 +348,15 @@ class RlmnbKernel(IPythonKernel):
     def end_replay(self, request: str) -> str:
         """Keep how a replay calls what is held, for the next one, unless somebody comes between."""
         self._client = 0
-        self._note = (self._used, json.loads(request))
+        self._note = (self._used, _loads(request))
         return "null"
 
     def restore_state(self, request: str) -> str:
         """Bring variables to the versions asked for."""
         self._used += 1
-        asked = json.loads(request)
+        asked = _loads(request)
         self._number_files(asked["numbers"])
-        return json.dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
+        return _dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
 
 
 class RlmnbKernelApp(IPKernelApp):
@@ -411,6 +415,7 @@ def _quietly(action: Callable[[], None]) -> dict[str, Any] | None:
     try:
         with (
             silenced(),
+            streams.set_aside(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
         ):
@@ -451,9 +456,9 @@ def main() -> None:
     if RlmnbKernel.objects is None:
         _settle()
     if rewritten := os.environ.pop("RLMNB_REWRITTEN", None):
-        RlmnbKernel.rewritten = tuple(json.loads(rewritten))
+        RlmnbKernel.rewritten = tuple(_loads(rewritten))
     if life := os.environ.pop("RLMNB_LIFE", None):
-        RlmnbKernel.life = json.loads(life)
+        RlmnbKernel.life = _loads(life)
     if os.environ.pop("RLMNB_HASH_SEED", None):
         os.environ.pop("PYTHONHASHSEED", None)
     keep_bytecode_honest()

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from rlmnb.kernel import streams
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 
@@ -550,6 +551,8 @@ _SINGLETONS: dict[str, tuple[int, dict[int, str]]] = {}
 
 def singleton_name(value: Any) -> tuple[str, str] | None:
     """Return the module and name of an object that a library keeps: there is only one of it."""
+    if (stream := streams.own_name(value)) is not None:
+        return streams.__name__, stream
     name = getattr(type(value), "__module__", None)
     module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
     if module is None or not isinstance(name, str):

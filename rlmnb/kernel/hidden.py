@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlmnb import digest
-from rlmnb.kernel import libraries
+from rlmnb.kernel import libraries, streams
+from rlmnb.kernel.canonical import value_digest
 
 INITIAL = "initial"
 CHANCE = frozenset({"$random", "$numpy.random"})
@@ -29,15 +30,21 @@ _NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray"
 class Facet:
     """One piece of such state. `now` is None while it is as it was at the start.
 
-    Where `restore` is missing, the cell that brought it to where it is has to run again.
+    Where `restore` is missing, the cell that brought it to where it is has to run again; `reset`
+    alone brings it back to the start.
     """
 
     def __init__(
-        self, name: str, now: Callable[[], Any], restore: Callable[[Any], None] | None = None
+        self,
+        name: str,
+        now: Callable[[], Any],
+        restore: Callable[[Any], None] | None = None,
+        reset: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self.now = now
         self.restore = restore
+        self.reset = reset
 
 
 def _interpreter_facets() -> Iterable[Facet]:
@@ -130,6 +137,10 @@ def _set_locale(value: str) -> None:
     locale.setlocale(locale.LC_ALL, value)
 
 
+def _streams_now(namespace: dict[str, Any]) -> list[str] | None:
+    return [value_digest(namespace, each) for each in streams.replacements()] or None
+
+
 def _chance_facets() -> Iterable[Facet]:
     start = random.getstate()
     unseeded: list[Any] = []
@@ -173,6 +184,10 @@ class Hidden:
         # Attributes of libraries that cells have set, each with the digest of its value.
         self.patched: dict[str, str] = {}
         described.append(Facet("$patched", lambda: dict(sorted(self.patched.items())) or None))
+        namespace = shell.user_ns if shell is not None else {}
+        described.append(
+            Facet("$streams", lambda: _streams_now(namespace), reset=streams.reset),
+        )
         facets = [*_interpreter_facets(), *described, *_chance_facets()]
         self._facets = {facet.name: facet for facet in facets}
         self.ambient = tuple(name for name in self._facets if name not in CHANCE)
@@ -195,6 +210,8 @@ class Hidden:
 
     def restore(self, name: str, value: Any) -> None:
         """Put one back to a state it was in."""
-        restore = self._facets[name].restore
-        if restore is not None:
-            restore(value)
+        facet = self._facets[name]
+        if facet.restore is not None:
+            facet.restore(value)
+        elif facet.reset is not None and value is None:
+            facet.reset()

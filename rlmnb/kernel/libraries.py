@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rlmnb.kernel import streams
 from rlmnb.kernel.canonical import value_digest
 
 _Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
@@ -185,17 +186,22 @@ def _logging() -> Any:
 
 
 def handed_to_logging() -> frozenset[int]:
-    """Return the identities of what handlers write into: whoever logs changes it."""
+    """Return the identities of what handlers write into: whoever logs, or prints, changes it."""
     found: set[int] = set()
     loggers = [logging.root, *list(logging.root.manager.loggerDict.values())]
     for logger in loggers:
         for handler in getattr(logger, "handlers", ()):
             found.add(id(handler))
             found.update(id(each) for each in vars(handler).values() if _may_be_changed(each))
+    for stream in streams.replacements():
+        parts = getattr(stream, "__dict__", {}).values()
+        found.update(id(each) for each in (stream, *parts) if _may_be_changed(each))
     return frozenset(found)
 
 
 def _may_be_changed(value: Any) -> bool:
+    if streams.own_name(value) is not None:
+        return False
     return not isinstance(value, str | int | float | tuple | type | None)
 
 

@@ -306,8 +306,8 @@ class Supply:
 
     @staticmethod
     def _logged(env: Environment) -> set[str]:
-        """Return what a library logs into: any cell may log."""
-        if "$logging" not in env.names:
+        """Return what a library logs into, or all that is printed: any cell may do either."""
+        if env.names.keys().isdisjoint(("$logging", "$streams")):
             return set()
         return {
             name

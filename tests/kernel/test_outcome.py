@@ -58,6 +58,12 @@ COUNTING_BASE = """class A:
 TESTING = """import io
 runner = unittest.TextTestRunner(stream=io.StringIO())
 unittest.main(argv=['tests'], exit=False, testRunner=runner);"""
+TEE = """import sys
+class Tee:
+    def __init__(self, real): self.real = real
+    def write(self, text): self.real.write(text.upper())
+    def flush(self): self.real.flush()
+sys.stdout = Tee(sys.stdout)"""
 # It can be pickled, but what comes of it cannot be loaded.
 RAISED = """class Odd(Exception):
     def __init__(self, a):
@@ -703,6 +709,36 @@ CASES = {
         [1],
         tags={1: "raises-exception"},
         order=[1, 0],
+    ),
+    "a stream that stands for the kernel's": Case(
+        [TEE, "k = 1", "print('a', k)", "sys.stdout = sys.stdout.real", "print('b', k)"],
+        [0, 1, 2, 4],
+        {1: "k = 2"},
+    ),
+    "another stream that stands for the kernel's": Case(
+        [TEE, "k = 1", "print('a', k)", "sys.stdout = sys.stdout.real", "print('b', k)"],
+        [0, 1, 2, 3, 4],
+        {0: TEE.replace("upper", "title"), 1: "k = 2"},
+    ),
+    "what was printed into a variable": Case(
+        [
+            "import io, sys\nbuffer, real = io.StringIO(), sys.stdout\nsys.stdout = buffer",
+            "k = 1",
+            "print('a', k)",
+            "sys.stdout = real\nprint(buffer.getvalue())",
+        ],
+        None,
+        {1: "k = 2"},
+    ),
+    "what encodes for the kernel is replaced": Case(
+        [
+            "import json\nreal = json.dumps",
+            "json.dumps = lambda *a, **b: real(*a, **b) if b else 'mine'",
+            "k = 1",
+            "print(json.dumps(k), k)",
+        ],
+        [1, 2, 3],
+        {2: "k = 2"},
     ),
     "a variable that is logged into": Case(
         [
