@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlmnb.digest import MISSING, REST
@@ -34,7 +35,7 @@ from rlmnb.replay.wishes import Wishes, refusal
 if TYPE_CHECKING:
     from rlmnb.replay.managed import ManagedKernel
 
-# Each round makes at least one more value; what needs more than this never comes to rest.
+# Each round makes at least one more value; after so many it is better to run all that is above.
 _MOST_ROUNDS = 100
 # Before the version of what holds a function or class that has become another.
 _OUTDATED = "outdated:"
@@ -50,6 +51,25 @@ class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
 
 class Soiled(Exception):  # noqa: N818 - a reason to take another kernel
     """A warm kernel has something that cannot be put back."""
+
+
+@dataclass
+class _Due:
+    """A cell that is to have what it may touch; `made_for` is what it runs for once more then."""
+
+    cell: CodeCell
+    env: Environment
+    made_for: Version | None = None
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class _Lack:
+    """What a kernel has not and should have, what it has and should not; what is not stored."""
+
+    missing: list[Version]
+    absent: list[str]
+    unstored: list[Version]
 
 
 class Supply:
@@ -108,64 +128,96 @@ class Supply:
         self._versions.put(due, named_by(cell, strings, self._cwd) | within)
 
     async def materialise(self, cell: CodeCell, env: Environment) -> None:
-        """Have the kernel hold what a cell may touch, in the versions that are due."""
-        self._check_imports(cell)
-        for _ in range(_MOST_ROUNDS):
-            names = self._naming.names(cell)
-            reads, opaque = closure(names, env)
-            due = set(env.names) if opaque else {name for name in reads if name in env.names}
-            due |= env.ambient | {name for name in CHANCE if name in env.names}
-            due |= {name for name in self._group_mates(cell) if name in env.names}
-            touched = reads | (names.writes if names is not None else frozenset())
-            # Left over from another order of things, they would be split off by the cell, and be
-            # taken for something that it has made.
-            mates = self.held.mates(touched)
-            due |= {name for name in mates if name in env.names}
-            due |= self._bereft(names, env) | self._logged(env)
-            missing = [
-                version
-                for version in _unique(env.names[name] for name in sorted(due))
-                if any(self.held.get(name) != version["digest"] for name in version["names"])
-            ]
-            missing += self._astray(env)
-            if missing:
-                due |= self._tied(due, env)
-            wanted = _unique(env.names[name] for name in sorted(due))
-            altered = self._altered(missing, wanted, env)
-            missing += self._holders([each for each in missing if each not in altered], wanted)
-            unstored = altered + [version for version in missing if not self._storable(version)]
-            if unstored:
-                first = min(unstored, key=lambda version: self._made_at(version, env))
-                await self._make_again(first, env)
-                continue
-            absent = [
-                name
-                for name in (list(self.held) if opaque else touched | mates)
-                if name in self.held and name not in env.names and name[0] != "$"
-            ]
-            if not missing and not absent:
-                return
-            makers = self._makers(missing, env)
-            failed, outdated = await self.kernel.restore(
-                missing,
-                absent,
-                {file: cell.source for file, cell in makers.items()},
-                {file: self.kernel.numbers[cell.number - 1] for file, cell in makers.items()},
-            )
-            for name in absent:
-                self.held.pop(name, None)
-            for name in outdated:
-                self.held[name] = _OUTDATED + self.held.get(name, "")
-            for version in missing:
-                if version["digest"] in failed:
-                    version["problem"] = "could not be restored"
-                    for name in version["names"]:
-                        self.held.pop(name, None)  # whatever was there is gone
-                    continue
+        """Have the kernel hold what a cell may touch, in the versions that are due.
+
+        What has to be made first waits in a list of its own: where stored state is gone, one cell
+        needs the one before it, and that can be a thousand deep.
+        """
+        waiting = [_Due(cell, env)]
+        try:
+            while waiting:
+                await self._proceed(waiting)
+        except Unavailable as reason:
+            if len(waiting) == 1:
+                raise
+            # Whoever asked knows what it is due, not what that was made of.
+            raise Unavailable(str(reason), waiting[1].made_for or reason.version) from None
+
+    async def _proceed(self, waiting: list[_Due]) -> None:
+        """Come one step nearer to what the last that waits is due, or be done with it."""
+        due = waiting[-1]
+        if due.rounds == 0:
+            self._check_imports(due.cell)
+        due.rounds += 1
+        lack = self._lack(due.cell, due.env)
+        if not lack.missing and not lack.absent:
+            waiting.pop()
+            if due.made_for is not None:
+                await self._again(due.cell, due.env, due.made_for)
+        elif due.rounds == _MOST_ROUNDS:
+            await self._run_from_the_top(due.cell, due.env)
+        elif lack.unstored:
+            first = min(lack.unstored, key=lambda version: self._made_at(version, due.env))
+            if due.rounds > 2 * _MOST_ROUNDS:
+                raise Unavailable("what it needs does not hold together", first)
+            waiting.append(self._maker(first, due.env))
+        else:
+            await self._restore(lack, due.env)
+
+    def _lack(self, cell: CodeCell, env: Environment) -> _Lack:
+        """Return what a cell is due and the kernel has not, and what it has and must not have."""
+        names = self._naming.names(cell)
+        reads, opaque = closure(names, env)
+        due = set(env.names) if opaque else {name for name in reads if name in env.names}
+        due |= env.ambient | {name for name in CHANCE if name in env.names}
+        due |= {name for name in self._group_mates(cell) if name in env.names}
+        touched = reads | (names.writes if names is not None else frozenset())
+        # Left over from another order of things, they would be split off by the cell, and be
+        # taken for something that it has made.
+        mates = self.held.mates(touched)
+        due |= {name for name in mates if name in env.names}
+        due |= self._bereft(names, env) | self._logged(env)
+        missing = [
+            version
+            for version in _unique(env.names[name] for name in sorted(due))
+            if any(self.held.get(name) != version["digest"] for name in version["names"])
+        ]
+        missing += self._astray(env)
+        if missing:
+            due |= self._tied(due, env)
+        wanted = _unique(env.names[name] for name in sorted(due))
+        altered = self._altered(missing, wanted, env)
+        missing += self._holders([each for each in missing if each not in altered], wanted)
+        unstored = altered + [version for version in missing if not self._storable(version)]
+        absent = [
+            name
+            for name in (list(self.held) if opaque else touched | mates)
+            if name in self.held and name not in env.names and name[0] != "$"
+        ]
+        return _Lack(missing, absent, unstored)
+
+    async def _restore(self, lack: _Lack, env: Environment) -> None:
+        """Bring what is stored; what turns out to be gone counts as never stored."""
+        makers = self._makers(lack.missing, env)
+        failed, outdated = await self.kernel.restore(
+            lack.missing,
+            lack.absent,
+            {file: cell.source for file, cell in makers.items()},
+            {file: self.kernel.numbers[cell.number - 1] for file, cell in makers.items()},
+        )
+        for name in lack.absent:
+            self.held.pop(name, None)
+        for name in outdated:
+            self.held[name] = _OUTDATED + self.held.get(name, "")
+        for version in lack.missing:
+            if version["digest"] in failed:
+                version["problem"] = "could not be restored"
                 for name in version["names"]:
-                    self.held[name] = version["digest"]
-                self._note_restored(env.producers.get(version["names"][0]))
-        await self._run_from_the_top(cell, env)
+                    self.held.pop(name, None)  # whatever was there is gone
+                continue
+            for name in version["names"]:
+                self.held[name] = version["digest"]
+            self._note_restored(env.producers.get(version["names"][0]))
 
     def _check_imports(self, cell: CodeCell) -> None:
         """Refuse a cell whose imports have done something that they would not do again."""
@@ -192,22 +244,26 @@ class Supply:
 
     async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
         """Run every cell above in order: what they made holds together in no other way."""
-        for other in self._cells[: self._order[cell.cell_id]]:
+        ran = set()
+        for other in self._cells:
             runs = other.source.strip() and not other.effects and not other.frozen
-            if runs and other.cell_id in self.runs:
-                self.put_files(other, env)
-                self._wishes.tell(other.cell_id, other.number, "running")
-                _, trace, _ = await self.kernel.run(other.number - 1)
-                self._report.ran(other.cell_id)
-                self._wishes.tell(other.cell_id, other.number, "fresh")
-                self._take_in(other, trace)
-        self.held = Holdings(
-            {
-                name: version["digest"]
-                for name, version in env.names.items()
-                if isinstance(version, dict)
-            }
-        )
+            if other.number >= cell.number or not runs or other.cell_id not in self.runs:
+                continue
+            self.put_files(other, env)
+            self._wishes.tell(other.cell_id, other.number, "running")
+            _, trace, error = await self.kernel.run(other.number - 1)
+            self._report.ran(other.cell_id)
+            self._wishes.tell(other.cell_id, other.number, "fresh")
+            self._take_in(other, trace)
+            if error is None or self.runs[other.cell_id]["failed"]:
+                ran.add(other.cell_id)
+        made = {
+            name: version["digest"]
+            for name, version in env.names.items()
+            if isinstance(version, dict) and env.producers.get(name) in ran
+        }
+        before = {name: self.held[name] for name in env.names.keys() & self.held.keys()}
+        self.held = Holdings({**before, **made})
 
     def _group_mates(self, cell: CodeCell) -> set[str]:
         """Return the names whose old values went into what a cell left when it last ran."""
@@ -328,10 +384,11 @@ class Supply:
             return version["problem"] is None
         return version["problem"] is None and version["object"] is not None
 
-    async def _make_again(self, version: Version, env: Environment) -> None:
-        """Run the cell that made a version which cannot be restored."""
+    def _maker(self, version: Version, env: Environment) -> _Due:
+        """Return the cell that has to run for a version which cannot be restored."""
         producer = env.producers[version["names"][0]]
-        cell = next(each for each in self._cells if each.cell_id == producer)
+        at = self._order[producer]
+        cell = self._cells[at]
         why = self._wishes.hinders(cell)
         if cell.effects and why is None:
             why = f"it changes things; if it is to run once more, select it: {producer} --force"
@@ -341,22 +398,16 @@ class Supply:
             )
         if "rlmnb:pinned" in cell.tags:
             raise Unavailable(f"{producer} is pinned, and what it made cannot be restored", version)
-        await self._again(cell, version)
-        for name in version["names"]:
-            # A new generator is not the old one, but it is what a full run would have.
-            self.held[name] = version["digest"]
-
-    async def _again(self, cell: CodeCell, wanted: Version) -> None:
-        """Run a cell once more, for a version that it makes."""
         before = self._start.copy()
-        for other in self._cells:
-            if other.cell_id == cell.cell_id:
-                break
+        for other in self._cells[:at]:
             if other.cell_id in self.runs:
                 before.apply(other.cell_id, self.runs[other.cell_id])
-        await self.materialise(cell, before)
+        return _Due(cell, before, version)
+
+    async def _again(self, cell: CodeCell, env: Environment, wanted: Version) -> None:
+        """Run a cell once more, for a version that it makes."""
         self._wishes.tell(cell.cell_id, cell.number, "running")
-        self.put_files(cell, before)
+        self.put_files(cell, env)
         _, trace, _ = await self.kernel.run(cell.number - 1)
         if refused := (trace or {}).get("refused"):
             self._take_in(cell, trace)
@@ -367,6 +418,9 @@ class Supply:
         self._report.ran(cell.cell_id)
         self._wishes.tell(cell.cell_id, cell.number, "fresh")
         self._take_in(cell, trace)
+        for name in wanted["names"]:
+            # A new generator is not the old one, but it is what a full run would have.
+            self.held[name] = wanted["digest"]
 
     def _take_in(self, cell: CodeCell, trace: Run | None) -> None:
         """Take down what a cell has made again."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -453,6 +455,37 @@ def test_going_back_in_time_restores_and_runs_nothing(run_json):
     edit(5, "print(x.upper())")
     assert replayed().executed == ["c5"]
     assert texts()[5] == "GONE\n"
+
+
+def test_state_that_is_gone_is_made_again_however_long_the_chain():
+    last = 120
+    write("x0 = 0", *(f"x{n} = x{n - 1} + 1" for n in range(1, last)), "print(1)")
+    replayed()
+    shutil.rmtree(".rlmnb/objects")
+    there = restore_at(Session.open("nb.ipynb"), last)
+    assert (len(there.names), there.missing) == (last, {})
+    assert ask(f"x{last - 1}") == str(last - 1)
+    warm.stop(Session.open("nb.ipynb").place)
+    shutil.rmtree(".rlmnb/objects")
+    edit(last, f"print(x{last - 1})")
+    limit = sys.getrecursionlimit()
+    # Each cell waits for the one above it; that must not take a frame of the stack for each.
+    sys.setrecursionlimit(len(inspect.stack()) + 2 * last)
+    try:
+        assert len(replayed().executed) == last + 1
+    finally:
+        sys.setrecursionlimit(limit)
+    assert texts()[last] == f"{last - 1}\n"
+
+
+def test_what_rests_on_something_that_may_not_be_made_again_is_missing_and_nothing_else():
+    write(
+        "tools.Bash(command='true')\nx = (n for n in range(3))", "y = (n for n in x)", "x = 'new'"
+    )
+    replayed(allow_effects=True)
+    there = restore_at(Session.open("nb.ipynb"), 3)
+    assert (there.names, [*there.missing]) == (["x"], ["y"])
+    assert ask("x") == "'new'"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
