@@ -276,6 +276,16 @@ def write_atomic(path: str, *parts: "bytes | memoryview", wait: bool = True) -> 
         new.commit(wait=wait)
 
 
+def share(path: str, other: str) -> None:
+    """Let a second path have the bytes of a file that never changes, without copying if can be."""
+    try:
+        os.link(path, other)
+    except FileExistsError:
+        pass
+    except OSError:  # another disk, or one without hard links
+        write_atomic(other, read_bytes(path), wait=False)
+
+
 def write_like(path: str, data: bytes) -> None:
     """Write a file of the user's own: in place, so that its mode and its links stay."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -549,9 +551,15 @@ class Session:
         return Session(place)
 
     def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
-        """Take along what the cells' outputs are kept in; a plain notebook has its own store."""
+        """Take along outputs, answers and variables; a plain notebook has a store of its own."""
         from rlmnb.format.keptcalls import objects_of_calls
+        from rlmnb.store.sweep import digests_in
+        from rlmnb.store.variables import Variables
 
+        states = digests_in(json.dumps([cell["metadata"] for cell in cells]).encode())
+        mine, theirs = Variables(self._place.objects), Variables(target.directory)
+        with closing(mine), closing(theirs):
+            mine.give(states, theirs)
         for cell in cells:
             record = cell["metadata"].get("rlmnb")
             output = record.get("output") if isinstance(record, dict) else None

@@ -21,6 +21,11 @@ _DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
 GRACE_SECONDS = 3600.0
 
 
+def digests_in(data: bytes) -> list[str]:
+    """Return every digest that stands in this text."""
+    return [match.decode() for match in _DIGEST.findall(data)]
+
+
 def files_below(directory: str) -> list[str]:
     """Return every regular file below a directory, following no link."""
     found = []
@@ -47,7 +52,7 @@ def references(places: Iterable[Place]) -> dict[str, Counter[str]]:
                 data = read_bytes(path)
             except (OSError, UnsafePathError):
                 continue
-            counts.update(match.decode() for match in _DIGEST.findall(data))
+            counts.update(digests_in(data))
     return found
 
 
@@ -56,7 +61,7 @@ def named_in_notebooks(paths: Iterable[str]) -> set[str]:
     found: set[str] = set()
     for path in paths:
         try:
-            found.update(match.decode() for match in _DIGEST.findall(read_bytes(path)))
+            found.update(digests_in(read_bytes(path)))
         except (OSError, UnsafePathError):
             continue
     return found

@@ -23,6 +23,7 @@ from rlmnb.files import (
     read_bytes,
     read_into_memory,
     remove,
+    share,
     write_atomic,
 )
 
@@ -164,6 +165,20 @@ class Variables:
         if digest.of_bytes(memoryview(data)) != name:
             raise ObjectError(f"state {name} holds other bytes than its digest says")
         return data
+
+    def give(self, names: Iterable[str], other: Variables) -> None:
+        """Let another store have these states and their buffers; what is not here is left out."""
+        for name in self.with_buffers(self.sizes().keys() & set(names)):
+            path = other._path(name)
+            if os.path.exists(self._path(name)):
+                make_directory(os.path.dirname(path))
+                share(self._path(name), path)
+                continue
+            try:
+                other.put(self.get(name), later=True)
+            except ObjectError:
+                continue
+        other.flush()
 
     # what takes space
 

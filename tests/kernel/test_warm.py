@@ -25,6 +25,7 @@ from rlmnb.replay import warm
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from rlmnb.replay.traveling import restore_at
+from rlmnb.views import text_of
 from tests.kernel.test_real_notebooks import NOTEBOOKS
 from tests.kernel.test_replay import edit, texts, write
 
@@ -486,6 +487,15 @@ def test_what_rests_on_something_that_may_not_be_made_again_is_missing_and_nothi
     there = restore_at(Session.open("nb.ipynb"), 3)
     assert (there.names, [*there.missing]) == (["x"], ["y"])
     assert ask("x") == "'new'"
+
+
+def test_a_fork_of_any_notebook_has_its_variables():
+    write("x = 1", "large = b'x' * 100_000", "y = [x]", "print(y, len(large))")
+    replayed()
+    fork = Session.open("nb.ipynb").fork(edits={"c3": "print(x, y, len(large))"})
+    assert replay(fork).executed == ["c3"]
+    fork.refresh()
+    assert text_of(fork.cell(4).outputs) == "1 [1] 100000\n"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
