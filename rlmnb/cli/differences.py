@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
@@ -12,13 +13,15 @@ from rlmnb.comparing.lines import line_changes
 from rlmnb.comparing.outputs import Piece
 from rlmnb.comparing.sides import Side, SideCell
 from rlmnb.comparing.spending import Amount
+from rlmnb.graph.freshness import begins
 
 _LINES = 40
 _NAMES = 12
 _STALE = 10
 _WORDS = {"changed": "modified"}
+# As many cells of a kind as are shown with their lines; the next thousand say nothing new.
+_ALIKE = {"modified": 50, "added": 20, "removed": 20, "moved": 20, "only in status or freshness": 5}
 _STYLES = {"-": "line removed", "+": "line added", "@": "dim"}
-_FOLLOWS = re.compile(r" is stale \(")
 # What programs print to colour their output: in a diff it is no text, only noise.
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -32,9 +35,14 @@ def show_sides(comparison: Comparison) -> None:
 
 
 def show_cells(cells: Sequence[CellDifference], *, full: bool) -> None:
-    """Show every cell that differs, with its lines."""
+    """Show the cells that differ, with their lines; of many alike, the first few."""
+    seen: Counter[str] = Counter()
     for each in cells:
         if each.kind == "same":
+            continue
+        kind = _kind(each)
+        seen[kind] += 1
+        if seen[kind] > _ALIKE[kind] and not full:
             continue
         text.say()
         text.say(text.painted(f"## {_header(each)}", "heading"))
@@ -45,6 +53,19 @@ def show_cells(cells: Sequence[CellDifference], *, full: bool) -> None:
         if len(shown) < len(lines):
             more = f"… {len(lines) - len(shown)} more lines (--full shows them)"
             text.say(text.painted(more, "dim"))
+    if left := {kind: seen[kind] - most for kind, most in _ALIKE.items() if seen[kind] > most}:
+        told = ", ".join(f"{number} {kind}" for kind, number in left.items())
+        text.say()
+        text.say(
+            text.wrapped(f"… and more cells: {told} (--stat lists them, --full shows them)", 0, 2)
+        )
+
+
+def _kind(each: CellDifference) -> str:
+    """Return what a cell counts as where there are many: one whose code is the same says less."""
+    if each.kind == "changed" and not {"source", "outputs", "type"} & {*each.changes}:
+        return "only in status or freshness"
+    return _WORDS.get(each.kind, each.kind)
 
 
 def list_cells(cells: Sequence[CellDifference]) -> None:
@@ -156,9 +177,11 @@ def show_names(title: str, names: NameDifference, comparison: Comparison) -> Non
         if kind:
             style = "" if mark == "@" else _STYLES[mark]
             lead = "  " if mark == "@" else f"{mark} "
-            text.say(text.painted(f"{lead}{told}: {_listed(kind)}", style))
+            listed = text.wrapped(f"{told}: {_listed(kind)}", 2, 4)
+            text.say(text.painted(f"{lead}{listed}", style))
     if names.same:
-        text.say(text.painted(f"  the same: {_listed(names.same)}", "dim"))
+        listed = text.wrapped(f"the same: {_listed(names.same)}", 2, 4)
+        text.say(text.painted(f"  {listed}", "dim"))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -233,14 +256,14 @@ def show_stale(comparison: Comparison) -> None:
         text.say(text.painted(f"## {side.name}: {count} {verb}", "heading"))
         causes: dict[str, list[str]] = {}
         for cell in stale:
-            own = [cause for cause in cell.causes if not _FOLLOWS.search(cause)]
+            own = [cause for cause in cell.causes if begins([cause])]
             for cause in own or ["depends on those"]:
                 causes.setdefault(cause, []).append(str(cell.number))
         followers = causes.pop("depends on those", [])
         shown = list(causes.items())[:_STALE]
         for cause, numbers in [*shown, *([("depends on those", followers)] if followers else [])]:
             noun = "cell" if len(numbers) == 1 else "cells"
-            text.say(f"  {cause}: {noun} {_listed(numbers)}")
+            text.say("  ", text.wrapped(f"{cause}: {noun} {_listed(numbers)}", 2, 4))
         if len(causes) > _STALE:
             more = f"  … {len(causes) - _STALE} more: rlmnb cells {side.name} --status stale"
             text.say(text.painted(more, "dim"))

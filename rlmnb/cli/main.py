@@ -70,6 +70,8 @@ def run(arguments: Sequence[str] | None) -> int:
         return 130
     finally:
         gc.enable()
+        if (telling := sys.modules.get("rlmnb.cli.text")) is not None:
+            telling.end_progress()
 
 
 def _open_streams() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from typing import Any
 
 from rlmnb import digest
 from rlmnb.cli import text
+from rlmnb.cli.following import numbered, parted
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError, KernelError
+from rlmnb.graph.freshness import begins
 from rlmnb.replay.cells import code_cells, stale_cells
 from rlmnb.replay.planning import Planned, asked_for, plan, plan_as_dict
 from rlmnb.replay.report import Report
@@ -19,9 +20,8 @@ from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.views import same_file
 
-_SHOWN = 50
-# With what stands before it, a line of eighty characters.
-_TITLE = 56
+_SHOWN, _MARKS = 50, 20
+_MADE_AGAIN = "a later cell needs what it makes, and that is not stored"
 
 
 def status(args: Namespace) -> int:
@@ -52,20 +52,33 @@ def tell_changes(session: Session) -> None:
 
 
 def _tell_stale(session: Session, stale: list[Planned]) -> None:
-    for planned in stale[:_SHOWN]:
+    shown, followers = parted(stale, _is_told)
+    for planned in shown[:_SHOWN]:
         cell = session.cell(planned.cell_id)
         head = f"{cell.number:>4}  {cell.cell_id}  "
-        text.say(text.painted(head, "stale"), cell.entry["title"][:_TITLE])
+        text.say(text.painted(head, "stale"), text.cut(cell.entry["title"], len(head)))
         for cause in planned.causes:
-            text.say("      because ", cause)
+            _say_below(6, f"because {cause}")
         if planned.hindered:
-            text.say("      not run: ", planned.hindered)
+            _say_below(6, f"not run: {planned.hindered}")
         elif planned.asks:
-            text.say("      may call a model")
+            _say_below(6, "may call a model")
         if planned.effects and not planned.hindered:
-            text.say("      changes things outside the notebook: ", ", ".join(planned.effects))
-    if len(stale) > _SHOWN:
-        text.say(f"and {len(stale) - _SHOWN} more; all of them with --json")
+            _say_below(6, f"changes things outside the notebook: {', '.join(planned.effects)}")
+    if len(shown) > _SHOWN:
+        text.say(f"and {len(shown) - _SHOWN} more; all of them with --json")
+    if followers:
+        ids = [each.cell_id for each in followers]
+        _say_below(0, f"and because of these: {numbered(session, ids)}; all of them with --json")
+
+
+def _is_told(planned: Planned) -> bool:
+    """Tell whether a person has to see this cell, also among many."""
+    return bool(planned.hindered or planned.effects) or begins(planned.causes)
+
+
+def _say_below(indent: int, sentence: str) -> None:
+    text.say(" " * indent, text.wrapped(sentence, indent, indent + 2))
 
 
 def run_replay(args: Namespace) -> int:
@@ -123,8 +136,8 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
     def tell(cell_id: str, number: int, state: str) -> None:
         if not args.json and not cell_id:
             text.note(state)
-        elif not args.json and state == "running" and sys.stderr.isatty():
-            text.note(f"{state}  {number:>4}  {cell_id}")
+        elif not args.json and state == "running":
+            text.progress(f"{state} cell {number} of {len(session.cells)}  {cell_id}")
 
     return Wishes(
         force=force,
@@ -156,9 +169,12 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
         text.print_json(plan_as_dict(planned))
     else:
         _tell_stale(session, planned)
-        text.say(f"{text.count(len(runs), 'cell')} would run, or may once those above them have")
+        would = f"{text.count(len(runs), 'cell')} would run, or may once those above them have"
+        _say_below(0, would)
         if hindered:
-            text.say(f"{text.count(len(hindered), 'cell')} would not, and what depends on them")
+            _say_below(
+                0, f"{text.count(len(hindered), 'cell')} would not, and what depends on them"
+            )
     return 1 if args.check and planned else 0
 
 
@@ -177,34 +193,50 @@ def _calls_line(report: Report) -> str:
 
 
 def _tell_report(session: Session, report: Report) -> None:
-    failed = [each for each in report.failed if each not in report.executed[:_SHOWN]]
-    for cell_id in [*report.executed[:_SHOWN], *failed[:_SHOWN]]:
-        cell = session.cell(cell_id)
-        word = "failed" if cell_id in report.failed else "ran"
-        style = "failed" if word == "failed" else "fresh"
-        text.say(text.painted(f"{word:<7}", style), f"{cell.number:>4}  {cell_id}  ",
-                 cell.entry["title"][:_TITLE])  # fmt: skip
-        for cause in report.causes.get(cell_id, ["what a later cell needs cannot be stored"]):
-            text.say("        because ", cause)
-        if cell_id in report.errors:
-            text.say("        ", report.errors[cell_id])
-    if (more := len(report.executed) - _SHOWN - len(failed[:_SHOWN])) > 0:
+    ran = {*report.executed}
+
+    def alone(cell_id: str) -> bool:
+        return cell_id in report.failed or begins(report.causes.get(cell_id, ()), ran)
+
+    executed, followers = parted(report.executed, alone)
+    failed = [each for each in report.failed if each not in executed[:_SHOWN]]
+    for cell_id in [*executed[:_SHOWN], *failed[:_SHOWN]]:
+        _tell_run(session, cell_id, "failed" if cell_id in report.failed else "ran", report)
+    if (more := len(executed) - _SHOWN - len(failed[:_SHOWN])) > 0:
         text.say(f"and {more} more; all of them with --json")
-    for cell_id in report.skipped[:_SHOWN]:
-        cell = session.cell(cell_id)
-        text.say(text.painted("skipped", "stale"), f"{cell.number:>4}  {cell_id}  ",
-                 cell.entry["title"][:_TITLE])  # fmt: skip
-        for cause in report.causes[cell_id]:
-            text.say("        because ", cause)
-    if len(report.skipped) > _SHOWN:
-        text.say(f"and {len(report.skipped) - _SHOWN} more that were skipped")
+    if followers:
+        _say_below(0, f"and because of these: {numbered(session, followers)}")
+    skipped, followers = parted(report.skipped, lambda each: not _waits(report.causes[each]))
+    for cell_id in skipped[:_SHOWN]:
+        _tell_run(session, cell_id, "skipped", report)
+    if len(skipped) > _SHOWN:
+        text.say(f"and {len(skipped) - _SHOWN} more that were skipped")
+    if followers:
+        _say_below(0, f"skipped because of these: {numbered(session, followers)}")
     parts = [f"{len(report.executed)} ran", f"{len(report.reused)} reused"]
     parts += [f"{len(report.failed)} failed"] if report.failed else []
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
     parts += [f"{len(report.left)} stale and not asked for"] if report.left else []
-    text.say(f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
+    _say_below(0, f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
     if line := _calls_line(report):
         text.say(line)
+
+
+def _tell_run(session: Session, cell_id: str, word: str, report: Report) -> None:
+    cell = session.cell(cell_id)
+    style = {"failed": "failed", "skipped": "stale"}.get(word, "fresh")
+    head = f"{cell.number:>4}  {cell_id}  "
+    title = text.cut(cell.entry["title"], 7 + len(head))
+    text.say(text.painted(f"{word:<7}", style), head, title)
+    for cause in report.causes.get(cell_id, [_MADE_AGAIN]):
+        _say_below(8, f"because {cause}")
+    if cell_id in report.errors:
+        _say_below(8, report.errors[cell_id])
+
+
+def _waits(causes: list[str]) -> bool:
+    """Tell whether a cell was skipped only because another was."""
+    return all(cause.endswith(" did not run to its end") for cause in causes)
 
 
 def _difference(session: Session, before: dict[str, Any]) -> Any:
@@ -269,13 +301,16 @@ def invalidate(args: Namespace) -> int:
         text.print_json({"valid" if args.undo else "invalidated": changed, "stale": causes})
         return 0
     word = "valid again" if args.undo else "no longer valid"
-    for cell_id in changed:
-        text.say(f"{cell_id}  {word}  ", session.cell(cell_id).entry["title"][: _TITLE - 10])
+    for cell_id in changed[:_MARKS]:
+        head = f"{cell_id}  {word}  "
+        text.say(head, text.cut(session.cell(cell_id).entry["title"], len(head)))
+    if len(changed) > _MARKS:
+        text.say(f"and {len(changed) - _MARKS} more; all of them with --json")
     if not changed:
         state = "is marked" if args.undo else "can be marked: it is already, or has no result"
         text.note(f"no cell that {asked} names {state}")
     done = "no longer marked" if args.undo else "marked"
-    text.say(f"{len(changed)} {done}, {len(stale)} stale in all; outputs stay until a replay")
+    _say_below(0, f"{len(changed)} {done}, {len(stale)} stale in all; outputs stay until a replay")
     return 0
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmnb.cli import text
+from rlmnb.cli.following import numbered
 from rlmnb.cli.reading import opened
 from rlmnb.errors import InvalidNameError, KernelError, SessionNotFoundError
 from rlmnb.graph.index import upstream
@@ -19,6 +20,8 @@ from rlmnb.replay.run import replay
 from rlmnb.session import Session
 from rlmnb.store.layout import looks_like_path
 from rlmnb.views import text_of
+
+_NAMES = 30
 
 
 def execute(args: Namespace) -> int:
@@ -70,9 +73,9 @@ def execute(args: Namespace) -> int:
             }
         )
         return 1 if failed else 0
-    for each in report.executed:
-        if each != cell_id:
-            text.note(f"{each} ran first: what it makes was needed, and not there")
+    first = [each for each in report.executed if each != cell_id]
+    if first:
+        text.note(f"{numbered(session, first)} ran first: what comes from there was needed")
     if cell_id not in report.skipped:
         sys.stdout.write(text.printable(text_of(cell.outputs)))
     if cell_id in report.skipped:
@@ -108,11 +111,16 @@ def restore_at(args: Namespace) -> int:
         return 1 if arrival.missing else 0
     cell = session.cell(arrival.cell_id)
     text.say(f"the kernel is as it was after cell {cell.number} ({cell.cell_id})")
-    text.labelled("variables", ", ".join(arrival.names) or "none", 12)
+    names = ", ".join(arrival.names[:_NAMES]) or "none"
+    more = len(arrival.names) - _NAMES
+    shown = names + (f" and {more} more; all of them with --json" if more > 0 else "")
+    text.labelled("variables", text.wrapped(shown, 12, 12), 12)
     if arrival.executed:
-        text.labelled("ran again", ", ".join(arrival.executed), 12)
-    for name, why in arrival.missing.items():
-        text.labelled("missing", f"{name}: {why}", 12)
+        text.labelled("ran again", text.wrapped(numbered(session, arrival.executed), 12, 12), 12)
+    for name, why in [*arrival.missing.items()][:_NAMES]:
+        text.labelled("missing", text.wrapped(f"{name}: {why}", 12, 12), 12)
+    if len(arrival.missing) > _NAMES:
+        text.labelled("", f"and {len(arrival.missing) - _NAMES} more; all of them with --json", 12)
     text.labelled("talk to it", f"jupyter console --existing {arrival.connection_file}", 12)
     return 1 if arrival.missing else 0
 

@@ -47,12 +47,36 @@ class Painted(str):
 
 def say(*parts: str) -> None:
     """Print the parts as a line of the answer."""
+    end_progress()
     sys.stdout.write("".join(_safe(part) for part in parts) + "\n")
 
 
 def note(text: str) -> None:
     """Print a line beside the answer, where a pipe does not carry it."""
+    end_progress()
     sys.stderr.write(_safe(text) + "\n")
+
+
+_progress: list[str] = []
+
+
+def progress(text: str) -> None:
+    """Show in a terminal what is going on, in the place of what was shown before."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return
+    import shutil
+
+    width = shutil.get_terminal_size().columns - 1
+    _progress[:] = [" " * width]
+    sys.stderr.write(f"\r{_safe(text)[:width]:<{width}}\r")
+    sys.stderr.flush()
+
+
+def end_progress() -> None:
+    """Make room for what stays."""
+    if _progress:
+        sys.stderr.write(f"\r{_progress.pop()}\r")
+        sys.stderr.flush()
 
 
 def _safe(part: str) -> str:
@@ -146,6 +170,18 @@ def _rich_style(value: str) -> str:
     )
 
 
+def cut(text: str, begin: int) -> str:
+    """Cut a line that begins in this column at the edge of the terminal; a pipe gets it whole."""
+    if not sys.stdout.isatty():
+        return text
+    import shutil
+
+    from rlmnb.picture import wording
+
+    room = max(shutil.get_terminal_size().columns - begin, _LEAST)
+    return wording.cut(printable(text), room, "…" if unicode_output() else "...")
+
+
 def wrapped(text: str, begin: int, indent: int) -> str:
     """Break a sentence at the edge of the terminal, if there is one; a pipe gets it whole.
 
@@ -159,7 +195,7 @@ def wrapped(text: str, begin: int, indent: int) -> str:
     width = max(shutil.get_terminal_size().columns, indent + 20)
     lines = textwrap.wrap(
         text, width, initial_indent=" " * begin, subsequent_indent=" " * indent,
-        break_on_hyphens=False,
+        break_on_hyphens=False, break_long_words=False,
     )  # fmt: skip
     return "\n".join(lines)[begin:]
 

@@ -7,11 +7,16 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 
 from rlmnb.cli import text
+from rlmnb.cli.following import numbered, parted
 from rlmnb.cli.reading import opened
 from rlmnb.errors import RlmnbError
+from rlmnb.graph.freshness import begins
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.watching import changes, grounds
 from rlmnb.session import Session
+
+# Of each kind, as many cells as a person reads while things change.
+_SHOWN = 20
 
 
 def watch(args: Namespace) -> int:
@@ -77,12 +82,19 @@ def _look(session: Session, seen: _Seen | None, args: Namespace) -> _Seen:
 def _tell(
     session: Session, new: dict[str, list[str]], gone: list[str], count: int, *, first: bool
 ) -> None:
-    for cell_id, causes in new.items():
-        cell = session.cell(cell_id)
-        text.say(text.painted("stale ", "stale"), f"{cell.number:>4}  {cell_id}  ",
-                 "; ".join(causes))  # fmt: skip
-    for cell_id in gone:
+    shown, followers = parted(list(new), lambda each: begins(new[each]))
+    for cell_id in shown[:_SHOWN]:
+        head = f"{session.cell(cell_id).number:>4}  {cell_id}  "
+        told = text.cut("; ".join(new[cell_id]), 6 + len(head))
+        text.say(text.painted("stale ", "stale"), head, told)
+    if len(shown) > _SHOWN:
+        text.say(f"and {len(shown) - _SHOWN} more")
+    if followers:
+        text.say(f"and because of these: {numbered(session, followers)}")
+    for cell_id in gone[:_SHOWN]:
         text.say(text.painted("fresh ", "fresh"), f"      {cell_id}")
+    if len(gone) > _SHOWN:
+        text.say(f"and {len(gone) - _SHOWN} more that hold again")
     if new or gone or first:
         text.say(f"{text.count(count, 'stale cell')}")
 
@@ -97,11 +109,13 @@ def _replay(session: Session, args: Namespace) -> Session:
         done = {"executed": report.executed, "failed": report.failed, "skipped": report.skipped}
         text.print_json({"event": "replay", **done, "seconds": report.seconds})
     else:
-        for cell_id in report.executed:
+        shown = report.executed[:_SHOWN]
+        failed = [each for each in report.failed if each not in shown]
+        for cell_id in [*shown, *failed[:_SHOWN]]:
             word = "failed" if cell_id in report.failed else "ran"
+            head = f"{session.cell(cell_id).number:>4}  {cell_id}  "
             text.say(text.painted(f"{word:<6}", "failed" if word == "failed" else "fresh"),
-                     f"{session.cell(cell_id).number:>4}  {cell_id}  ",
-                     report.errors.get(cell_id, ""))  # fmt: skip
+                     head, text.cut(report.errors.get(cell_id, ""), 6 + len(head)))  # fmt: skip
         text.say(f"{len(report.executed)} ran, {len(report.reused)} reused; "
                  f"{report.seconds:.2f} s, kernel {report.kernel}")  # fmt: skip
     return session

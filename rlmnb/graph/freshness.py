@@ -7,7 +7,8 @@ old output stays where it is.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from rlmnb.digest import MISSING
@@ -20,6 +21,18 @@ _UNFINISHED = {
     "running": "has not finished",
     "suspended": "was interrupted",
 }
+
+# How a cause is worded that says no more than that a cell above is stale, or has run.
+_FOLLOWS = re.compile(r" is stale \(| (changes|was made anew|runs again|is written anew above)$")
+_CAME = re.compile(r"(?: from |^)(\S+?)(?:, which it depends on,)? changed$")
+
+
+def begins(causes: Iterable[str], ran: Container[str] = ()) -> bool:
+    """Tell whether a cell is stale by itself, not only because of cells above that are or ran."""
+    return any(
+        not _FOLLOWS.search(cause) and not ((came := _CAME.search(cause)) and came[1] in ran)
+        for cause in causes
+    )
 
 
 def files_to_check(index: Index) -> dict[str, list[dict[str, Any]]]:

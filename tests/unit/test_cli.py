@@ -9,6 +9,7 @@ import re
 import select
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -281,6 +282,29 @@ def test_a_narrow_terminal_shows_fewer_columns_and_not_their_beginnings(demo):
     assert lines[0].split() == ["#", "cell", "status", "source"]
     assert lines[-1].split()[-3:] == ["checked", "=", "1"]
     assert demo[0] in lines[1]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_of_many_stale_cells_those_are_shown_that_began_it(run, run_json, columns):
+    rlmnb.append("many", {"source": "limit = 'a 長い text ' * 100  # " + "long " * 40})
+    for number in range(30):
+        rlmnb.append("many", {"source": f"y{number} = limit * {number}"})
+    marked = run("invalidate", "many", "1", "--reason", "nobody can rely on it " * 5)
+    assert "1 marked, 31 stale in all" in marked.stdout
+    assert len(run_json("status", "many")["stale"]) == 31
+    for command in (["status", "many"], ["replay", "many", "--dry-run"]):
+        lines = in_terminal(*command, columns=columns, NO_COLOR="1").splitlines()
+        assert max(map(width, lines)) <= columns
+        assert len(lines) < 20
+        told = " ".join(" ".join(lines).split())
+        assert "and because of these: cells 2, 3, 4," in told
+        assert " and 18 more; all of them with --json" in told
+    undone = run("invalidate", "many", "all").stdout
+    assert (undone.count("no longer valid"), "and 10 more;" in undone) == (20, True)
+
+
+def width(line: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) == "W" else 1 for letter in line)
 
 
 def test_colours_are_for_terminals_whose_owner_wants_them(demo):

@@ -266,6 +266,19 @@ def test_a_long_difference_is_cut_and_full_is_not(run):
     assert "\n+b" not in stat
 
 
+def test_of_a_thousand_cells_that_went_the_first_are_shown_and_with_full_all(run, run_json):
+    cells = [code(f"c{n}", f"x{n} = {n}") for n in range(100)]
+    write("a.ipynb", notebook(*cells))
+    write("b.ipynb", notebook(code("c0", "x0 = 'new'"), *cells[1:10]))
+    shown = run("diff", "a.ipynb", "b.ipynb").stdout
+    assert shown.count("## removed cell") == 20
+    assert "… and more cells: 70 removed (--stat lists them, --full shows them)" in shown
+    assert "## modified cell 1 c0" in shown
+    assert run("diff", "a.ipynb", "b.ipynb", "--full").stdout.count("## removed cell") == 90
+    assert run("diff", "a.ipynb", "b.ipynb", "--stat").stdout.count("removed cell") == 90
+    assert len(run_json("diff", "a.ipynb", "b.ipynb", code=1)["cells"]) == 91
+
+
 def test_a_change_of_colour_alone_shows_no_lines_that_look_the_same(run):
     write("a.ipynb", notebook(code("c0", "f()", printed("\x1b[31mdone\x1b[0m\n"))))
     write("b.ipynb", notebook(code("c0", "f()", printed("\x1b[32mdone\x1b[0m\n"))))
