@@ -29,6 +29,14 @@ class CallAttempt(Model):
     waited_ms: Count = 0
 
 
+class CallAttachment(Model):
+    """What was shown beside the text: its kind, and the hash of its bytes or its address."""
+
+    kind: str = ""
+    content: HashText | None = None
+    url: str | None = None
+
+
 class CallRequest(Model):
     """What was asked; of a long text the beginning, and the object that has all of it."""
 
@@ -37,6 +45,7 @@ class CallRequest(Model):
     system: str | None = None
     system_object: HashText | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
+    attachments: list[CallAttachment] = Field(default_factory=list)
 
 
 class Call(Model):

@@ -34,7 +34,7 @@ _HANGS = 2
 # Among how many calls, at most, what is left of a budget is shared: so many are made at once.
 _SHARING = 8
 _MORE = (
-    "see it with: rlmnb budget; raise it with: rlmnb budget --set calls=…; "
+    "see it with: rlmnb budget; raise it with: rlmnb budget --set calls=… (or tokens=…, usd=…); "
     "or go past it once with --force"
 )
 

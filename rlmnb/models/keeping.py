@@ -86,6 +86,8 @@ def _summary(request: Request, put: Put) -> dict[str, Any]:
             found[f"{name}_object"] = put(said.encode("utf-8", "surrogatepass"))
         elif said:
             found[name] = clean_text(said)
+    if request.attachments:
+        found["attachments"] = [each.described() for each in request.attachments]
     return found
 
 

@@ -162,7 +162,17 @@ def test_the_key_is_the_same_in_every_process():
 
 def test_what_is_kept_of_a_call_is_what_the_model_of_the_format_defines():
     desk = desk_of(Parrot(ModelBusyError("busy")))
-    ask(request("p" * 5000, parameters={"temperature": 0}, system="s"), desk, role="map", item=0)
+    shown = (Attachment("image/png", b"1"), Attachment("image/gif", url="https://x.org/a.gif"))
+    ask(
+        request("p" * 5000, parameters={"temperature": 0}, system="s", attachments=shown),
+        desk,
+        role="map",
+        item=0,
+    )
+    (kept, linked) = Call.model_validate(desk.done()[0]).request.attachments
+    assert (kept.kind, kept.content, linked.url) == (
+        "image/png", digest.of_bytes(b"1"), "https://x.org/a.gif",
+    )  # fmt: skip
     with pytest.raises(ModelError):
         ask(request("q"), replace(desk, provider_for=lambda _: Parrot(ModelError("no"))))
     for call in desk.done():
