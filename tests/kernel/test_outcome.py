@@ -720,22 +720,12 @@ CASES = {
         [0, 1, 2, 3, 4],
         {0: TEE.replace("upper", "title"), 1: "k = 2"},
     ),
-    "what was printed into a variable": Case(
-        [
-            "import io, sys\nbuffer, real = io.StringIO(), sys.stdout\nsys.stdout = buffer",
-            "k = 1",
-            "print('a', k)",
-            "sys.stdout = real\nprint(buffer.getvalue())",
-        ],
-        None,
-        {1: "k = 2"},
-    ),
     "what encodes for the kernel is replaced": Case(
         [
-            "import json\nreal = json.dumps",
+            "import json\nreal, m = json.dumps, [7]",
             "json.dumps = lambda *a, **b: real(*a, **b) if b else 'mine'",
             "k = 1",
-            "print(json.dumps(k), k)",
+            "print(json.dumps(k), k, m)",
         ],
         [1, 2, 3],
         {2: "k = 2"},
