@@ -9,6 +9,7 @@ from rlmnb.errors import CellNotFoundError, InvalidNameError
 from rlmnb.graph.index import Index, downstream, upstream
 from rlmnb.views import files_of, same_file
 
+_LIST = "list them with: rlmnb cells"
 GRAMMAR = (
     "an id or the beginning of one, a number or a range (2-4), type:T, file:PATH, stale, fresh, "
     "failed, all, after:CELL, upstream:CELL or downstream:CELL (both with the cell itself); "
@@ -22,7 +23,7 @@ def select(text: str, index: Index, stale: Collection[str]) -> list[str]:
     found: set[str] = set()
     for term in text.split(","):
         if not term.strip():
-            raise InvalidNameError(f"{text!r} has an empty part; wanted {GRAMMAR}")
+            raise InvalidNameError(f"{text!r} has an empty part; wanted {GRAMMAR}", hint=_LIST)
         found.update(_term(term.strip(), index, stale))
     return [cell_id for cell_id in index["cells"] if cell_id in found]
 
@@ -35,9 +36,10 @@ def _term(term: str, index: Index, stale: Collection[str]) -> Iterable[str]:
     kind, colon, value = term.partition(":")
     if colon:
         if kind not in _KINDS:
-            raise InvalidNameError(f"no selector {kind}:; wanted {GRAMMAR}")
+            raise InvalidNameError(f"no selector {kind}:; wanted {GRAMMAR}", hint=_LIST)
         if not value:
-            raise InvalidNameError(f"{term} says nothing after the colon; wanted {GRAMMAR}")
+            message = f"{term} says nothing after the colon; wanted {GRAMMAR}"
+            raise InvalidNameError(message, hint=_LIST)
         return _KINDS[kind](value, index)
     if ranged := _RANGE.fullmatch(term):
         return _range(int(ranged[1]), int(ranged[2]), list(entries))
@@ -57,9 +59,7 @@ def one_cell(text: str, index: Index) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise CellNotFoundError(
-            f"there is no cell {text!r} among {len(names)}", hint="list them with: rlmnb cells"
-        )
+        raise CellNotFoundError(f"there is no cell {text!r} among {len(names)}", hint=_LIST)
     shown = ", ".join(found[:10])
     raise CellNotFoundError(
         f"{len(found)} cells begin with {text!r}: {shown}", hint="give more of the id"
@@ -68,11 +68,12 @@ def one_cell(text: str, index: Index) -> str:
 
 def _range(first: int, last: int, names: list[str]) -> list[str]:
     if not 1 <= first <= last:
-        raise InvalidNameError(f"{first}-{last} is no range: wanted the smaller number first")
+        message = f"{first}-{last} is no range: wanted the smaller number first"
+        raise InvalidNameError(message, hint=f"name it so: {last}-{first}")
     if first > len(names):
         raise CellNotFoundError(
             f"{first}-{last}: there are only {len(names)} cells",
-            hint="list them with: rlmnb cells",
+            hint=_LIST,
         )
     return names[first - 1 : last]
 

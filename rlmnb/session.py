@@ -520,7 +520,8 @@ class Session:
         name = session_id or f"{self.id[:100]}-{os.urandom(4).hex()}"
         place = session_place(name, root)
         if place.exists():
-            raise InvalidCellError(f"there is a session {name} already")
+            hint = f"give the fork another --id, or look at what is there: rlmnb show {name}"
+            raise InvalidCellError(f"there is a session {name} already", hint=hint)
         state = self.stored_state()
         if self._place.plain:
             self._copy_objects(kept, Objects(place.objects))

@@ -350,7 +350,7 @@ def _say_why(record: CellRecord | None) -> None:
 
 def show_chain(args: Namespace) -> int:
     """Show what a cell depends on, in the order it ran; or what depends on it."""
-    session = opened(args)
+    session = judged(opened(args))
     cell = session.cell(args.cell)
     chain = [
         (each, depth)

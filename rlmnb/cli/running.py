@@ -18,7 +18,7 @@ from rlmnb.replay import warm
 from rlmnb.replay.cells import code_cells, working_directory
 from rlmnb.replay.run import replay
 from rlmnb.session import Session
-from rlmnb.store.layout import looks_like_path
+from rlmnb.store.layout import looks_like_path, session_place
 from rlmnb.views import text_of
 
 _NAMES = 30
@@ -29,10 +29,10 @@ def execute(args: Namespace) -> int:
     code = sys.stdin.read() if args.cell == "-" else args.cell
     if not code.strip():
         raise InvalidNameError("there is no code to run", hint="run: rlmnb exec 'print(1)'")
-    if args.session is None and looks_like_path(code):
+    if args.session is None and (what := _what_is(code)):
         # It would be run, and fail, in another session than the one that is meant.
         hint = f"run: rlmnb exec {shlex.quote(code)} 'print(1)'"
-        raise InvalidNameError(f"{code} is a notebook, and there is no code to run", hint=hint)
+        raise InvalidNameError(f"{code} is a {what}, and there is no code to run", hint=hint)
     session = begun(args.session)
     # Until it has come to its end, nobody may rely on it.
     cell_id = session.append(code, status="running")
@@ -84,8 +84,21 @@ def execute(args: Namespace) -> int:
         leave = " --allow-effects" if refused else ""
         text.note(f"bring the session up to date: rlmnb replay {session.place.word}{leave}")
     elif failed:
-        text.note(f"{cell_id} failed; see it with: rlmnb cell {session.place.word} {cell_id}")
+        told = report.errors.get(cell_id, "")
+        # A timeout shows itself only as an interrupt.
+        why = f": {told}" if told and told not in text_of(cell.outputs) else ""
+        text.note(f"{cell_id} failed{why}; see it with: rlmnb cell {session.place.word} {cell_id}")
     return 1 if failed else 0
+
+
+def _what_is(code: str) -> str:
+    """Say what a word names that stands where the code should; nothing if it is code."""
+    if looks_like_path(code):
+        return "notebook"
+    try:
+        return "session" if session_place(code).exists() else ""
+    except InvalidNameError:
+        return ""
 
 
 def begun(target: str | None) -> Session:

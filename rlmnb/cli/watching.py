@@ -90,7 +90,7 @@ def _tell(
     if len(shown) > _SHOWN:
         text.say(f"and {len(shown) - _SHOWN} more")
     if followers:
-        text.say(f"and because of these: {numbered(session, followers)}")
+        text.say(text.wrapped(f"and because of these: {numbered(session, followers)}", 0, 2))
     for cell_id in gone[:_SHOWN]:
         text.say(text.painted("fresh ", "fresh"), f"      {cell_id}")
     if len(gone) > _SHOWN:

@@ -284,6 +284,13 @@ def test_a_narrow_terminal_shows_fewer_columns_and_not_their_beginnings(demo):
     assert demo[0] in lines[1]
 
 
+def test_a_session_in_the_place_of_code_is_not_run_elsewhere(demo, run):
+    asked = run("exec", "demo")
+    assert asked.returncode == 2
+    assert "demo is a session, and there is no code to run" in asked.stderr
+    assert "rlmnb exec demo 'print(1)'" in asked.stderr
+
+
 @pytest.mark.parametrize("columns", [40, 80])
 def test_of_many_stale_cells_those_are_shown_that_began_it(run, run_json, columns):
     rlmnb.append("many", {"source": "limit = 'a 長い text ' * 100  # " + "long " * 40})
