@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlmnb.graph.traces import CodeCell, may_write
 
 
@@ -29,11 +31,17 @@ class Blocked:
         for path in cell.written:
             self._files.pop(path, None)
 
-    def by(self, cell: CodeCell, reads: frozenset[str], *, opaque: bool) -> str | None:
-        """Return the cell whose fault it is that this one cannot run, None if it can."""
-        for name, fault in self._names.items():
-            if opaque or name in reads:
-                return fault
+    def by(self, cell: CodeCell, reach: Callable[[], tuple[frozenset[str], bool]]) -> str | None:
+        """Return the cell whose fault it is that this one cannot run, None if it can.
+
+        `reach` tells what its code can read, and whether that is anything at all; to know that the
+        code has to be parsed, so it is asked only where there are names in doubt.
+        """
+        if self._names:
+            reads, opaque = reach()
+            for name, fault in self._names.items():
+                if opaque or name in reads:
+                    return fault
         files = cell.files_read if cell.run is None else cell.run["files_read"]
         touched = {*files, *cell.written} if cell.effects else files
         for path in touched:

@@ -324,8 +324,7 @@ class _Replay:
     def _blocked_by(self, cell: CodeCell) -> str | None:
         if not self._blocked:
             return None
-        reads, opaque = closure(self._naming.names(cell), self._env)
-        return self._blocked.by(cell, reads, opaque=opaque)
+        return self._blocked.by(cell, lambda: closure(self._naming.names(cell), self._env))
 
     async def _execute(self, cell: CodeCell, causes: list[str]) -> None:
         try:
