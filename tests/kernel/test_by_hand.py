@@ -105,6 +105,36 @@ def test_what_came_from_below_or_from_an_earlier_run_is_said():
 
 
 @pytest.mark.parametrize("first", ["by hand", "replayed"])
+def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
+    write(
+        "import decimal, os",
+        "decimal.getcontext().prec = 5\nopen('seen.txt', 'w').write(str(os.path.exists('it.txt')))",
+        "print(decimal.Decimal(1) / 3)",
+        "if not os.path.exists('made.txt'):\n    print('making it')\nopen('made.txt', 'w').close()",
+    )
+    if first == "replayed":
+        replay(Session.open("nb.ipynb"))
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({} if first == "by hand" else {"c3"})
+        for each in ("c0", "c1", "c2"):
+            lab.run(each)
+            lab.save()
+            assert written(5)
+            assert comes_to({} if first == "by hand" else {"c3"})
+        lab.run("c3")
+        lab.save()
+        # It says nothing now: that is another result.
+        assert comes_to({"c3"})
+        lab.edit("c1", "prec = decimal.getcontext().prec")
+        lab.run("c1")
+        lab.save()
+        why = ["$decimal was left by an earlier run of this cell"]
+        assert any(stale().get("c1") == why for _ in polls(20))
+
+
+@pytest.mark.parametrize("first", ["by hand", "replayed"])
 def test_what_was_not_saved_or_saved_otherwise_does_not_count(first):
     write("x = 1", "print(x)")
     if first == "replayed":
