@@ -1,4 +1,4 @@
-"""One browser and one server of each kind for all tests; a page of its own for each."""
+"""One browser, one server of each kind and one page for each server, which tests use in turn."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from tests.browser.driving import SOON
+from tests.browser.driving import SOON, VIEWPORT, is_lab, leave
 from tests.browser.serving import Lab, running_lab
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -63,15 +63,40 @@ def seen(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("JUPYTER_DATA_DIR", str(lab.data))
 
 
+@pytest.fixture(scope="session")
+def kept_pages(browser: Browser) -> dict[str, Page]:
+    """The page of each server: loading JupyterLab takes longer than most that is done in it."""
+    return {}
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page in a profile of its own, in which our scripts must not fail."""
-    context = browser.new_context(viewport={"width": 1700, "height": 1000})
-    page = context.new_page()
-    page.set_default_timeout(SOON)
+def page(
+    request: pytest.FixtureRequest, browser: Browser, kept_pages: dict[str, Page]
+) -> Iterator[Page]:
+    """A page with nothing in it that another test has left, in which our scripts must not fail."""
+    url = request.getfixturevalue("lab").url if "lab" in request.fixturenames else ""
+    page = kept_pages.pop(url, None) or _new_page(browser)
+    failed_before = request.session.testsfailed
     failures: list[str] = []
-    page.on("pageerror", lambda error: failures.append(f"{error}\n{error.stack}"))
+
+    def hear(error: Error) -> None:
+        failures.append(f"{error}\n{error.stack}")
+
+    page.on("pageerror", hear)
     yield page
-    context.close()
+    if request.session.testsfailed == failed_before and is_lab(page, url):
+        leave(page)
+        kept_pages[url] = page
+    page.remove_listener("pageerror", hear)
+    for each in page.context.pages:
+        if each is not kept_pages.get(url):
+            each.close()
     # Notebook 7 has failures of its own.
     assert not [failure for failure in failures if "extensions/rlmnb" in failure]
+
+
+def _new_page(browser: Browser) -> Page:
+    """Make a page in a profile of its own."""
+    page = browser.new_context(viewport=VIEWPORT).new_page()
+    page.set_default_timeout(SOON)
+    return page

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 from rlmnb import Session
 from rlmnb import append as append_cell
@@ -27,6 +27,22 @@ WORDS = (
     "print(len(words), 'words')",
     "print(max(words, key=len))",
 )
+VIEWPORT: ViewportSize = {"width": 1700, "height": 1000}
+# In a JupyterLab that is loaded already, as a double click in its file browser does.
+_OPEN = """async path => {
+    const opened = await jupyterapp.commands.execute('docmanager:open', {path});
+    const others = [...jupyterapp.shell.widgets('main')].filter(each => each !== opened);
+    others.forEach(each => each.dispose());
+}"""
+# A promise in a box: a bare one would be waited for at once.
+_SAVED = """() => ({over: new Promise(done => {
+    jupyterapp.shell.currentWidget.context.saveState.connect(
+        (_, state) => state.startsWith('completed') && done());
+})})"""
+_LEAVE = """() => {
+    [...jupyterapp.shell.widgets('main')].forEach(each => each.dispose());
+    document.querySelectorAll('.jp-Notification-Toast-Close').forEach(each => each.click());
+}"""
 _MODEL = "jupyterapp.shell.currentWidget.content.model"
 
 
@@ -36,7 +52,10 @@ class Open:
     def __init__(self, page: Page, lab: Lab, path: str, door: str = "lab/tree") -> None:
         self.page = page
         self.path = path
-        page.goto(lab.address(path, door=door))
+        if door == "lab/tree" and is_lab(page, lab.url):
+            page.evaluate(_OPEN, path)
+        else:
+            page.goto(lab.address(path, door=door))
         expect(self.cells.first).to_be_visible(timeout=SOON)
 
     @property
@@ -61,7 +80,9 @@ class Open:
 
     def save(self) -> None:
         """Save as a person does, and wait until Lab says that it is done."""
+        saved = self.page.evaluate_handle(_SAVED)
         self.page.keyboard.press("Control+s")
+        saved.evaluate("saved => saved.over")
         self.page.wait_for_function(f"() => !{_MODEL}.dirty")
 
     def run(self, number: int) -> None:
@@ -101,6 +122,20 @@ class Open:
             "?.kernel?.status === 'idle'",
             timeout=SOON,
         )
+
+
+def is_lab(page: Page, url: str) -> bool:
+    """Tell whether a page has a server's JupyterLab in it."""
+    return bool(url) and page.url.startswith(f"{url}/lab")
+
+
+def leave(page: Page) -> None:
+    """Close all that a test has opened in JupyterLab, saved or not."""
+    page.unroute_all()
+    page.set_viewport_size(VIEWPORT)
+    page.keyboard.press("Escape")
+    page.evaluate(_LEAVE)
+    expect(page.locator(".Toastify__toast, .jp-Dialog, .jp-NotebookPanel")).to_have_count(0)
 
 
 def rlmnb(*arguments: str) -> str:

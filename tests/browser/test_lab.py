@@ -250,13 +250,19 @@ def test_the_marks_follow_the_theme(page: Page, lab: Lab) -> None:
     opened.expect_state(1, "fresh")
     colour = "node => getComputedStyle(node).color"
     light = opened.mark(1).evaluate(colour)
-    dark = "{theme: 'JupyterLab Dark'}"
-    page.evaluate(f"() => jupyterapp.commands.execute('apputils:change-theme', {dark})")
-    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    _change_theme(page, "JupyterLab Dark", "false")
     page.wait_for_function(
         "light => getComputedStyle(document.querySelector('.rlmnb-mark')).color !== light",
         arg=light,
     )
+    _change_theme(page, "JupyterLab Light", "true")
+    expect(opened.mark(1)).to_have_css("color", light)
+
+
+def _change_theme(page: Page, name: str, light: str) -> None:
+    command = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
+    page.evaluate(command, name)
+    page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
 
 
 def test_in_a_narrow_window_no_mark_stands_on_a_prompt(page: Page, lab: Lab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,14 +25,35 @@ from tests.lab.serving import Server, served
 
 pytestmark = pytest.mark.browser
 DEMO = "demo/session.ipynb"
+CLEANUP = {"YDocExtension.document_cleanup_delay": "0.5"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Server]]:
+    """Serve a sessions root to people who work together, in one test after the other."""
+    sessions = tmp_path_factory.mktemp("live") / "sessions"
+    sessions.mkdir()
+    with served(sessions, *EXTENSIONS, home=sessions, **CLEANUP) as running:
+        yield sessions, running
 
 
 @pytest.fixture
-def server(root: Path) -> Iterator[Server]:
-    """Serve the sessions root to people who work together."""
+def server(shared: tuple[Path, Server], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Let a test use the server, with no session in it and no document open."""
+    sessions, running = shared
+    monkeypatch.setenv("RLMNB_HOME", str(sessions))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(running.data))
+    yield running
+    asyncio.run(until(lambda: not any(sessions.glob("*/lease.json"))))
+    for each in sessions.iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+
+@pytest.fixture
+def mortal_server(root: Path) -> Iterator[Server]:
+    """Serve the sessions root of one test, which may be the end of the server."""
     root.mkdir()
-    cleanup = {"YDocExtension.document_cleanup_delay": "0.5"}
-    with served(root, *EXTENSIONS, **cleanup) as running:
+    with served(root, *EXTENSIONS, **CLEANUP) as running:
         yield running
 
 
@@ -198,31 +220,43 @@ def test_a_replay_from_the_server_sees_what_was_typed_a_moment_ago(server):
 
 def test_a_cell_that_is_edited_while_it_is_replayed_keeps_the_edit(server, run):
     append_many("demo", 1)
-    rlmnb.append("demo", {"source": "print('old')"})
+    began, edited = Path("began").absolute(), Path("edited").absolute()
+    waiting = f"""
+import pathlib, time
+pathlib.Path({str(began)!r}).touch()
+while not pathlib.Path({str(edited)!r}).exists():
+    time.sleep(0.01)
+print('old')"""
+    rlmnb.append("demo", {"source": waiting})
 
     async def story() -> None:
         async with opened(server, DEMO) as person:
             await leased()
             replaying = asyncio.create_task(asyncio.to_thread(run, "replay", "demo", "--force"))
+            await until(began.exists)
             person.type(1, "; print('new')")
-            await replaying
-            await until(lambda: "new" in on_disk()["cells"][1]["source"][0])
+            await until(lambda: "new" in on_disk()["cells"][1]["source"][-1])
+            edited.touch()
+            assert (await replaying).returncode == 0
+            last = await asyncio.to_thread(rlmnb.append, "demo", {"source": "z = 1"})
+            await person.sees(lambda me: me.ids[-1] == last)  # and all that was told before it
+            assert person.cells[1]["source"] == f"{waiting}; print('new')"
             assert person.cells[1]["outputs"] == []
 
     asyncio.run(story())
 
 
-def test_a_server_that_is_killed_loses_nothing_and_hooks_write_the_notebook_again(server):
+def test_a_server_that_is_killed_loses_nothing_and_hooks_write_the_notebook_again(mortal_server):
     ids = append_many("demo", 2)
 
     async def story() -> list[str]:
-        async with opened(server, DEMO):
+        async with opened(mortal_server, DEMO):
             await leased()
             late = [
                 (await asyncio.to_thread(append, "demo", {"source": f"n{n} = {n}"})).cell_id
                 for n in range(5)
             ]
-            server.kill()
+            mortal_server.kill()
             return late
 
     late = asyncio.run(story())
@@ -234,22 +268,22 @@ def test_a_server_that_is_killed_loses_nothing_and_hooks_write_the_notebook_agai
     assert_valid(notebook_of("demo"))
 
 
-def test_a_server_that_sleeps_loses_its_lease_and_finds_everything_when_it_wakes(server):
+def test_a_server_that_sleeps_loses_its_lease_and_finds_everything_when_it_wakes(mortal_server):
     ids = append_many("demo", 2)
 
     async def story() -> None:
-        async with opened(server, DEMO) as person:
+        async with opened(mortal_server, DEMO) as person:
             await leased()
             ids.append(await asyncio.to_thread(rlmnb.append, "demo", {"source": "seen = 1"}))
             await until(lambda: ids_of_disk() == ids)
             with between_saves():
-                server.process.send_signal(signal.SIGSTOP)
+                mortal_server.process.send_signal(signal.SIGSTOP)
             first = await asyncio.to_thread(append, "demo", {"source": "first = 1"})
             person.type(0, "  # asleep")
             await until(lambda: not lease.is_held(session_place("demo")))
             late = await asyncio.to_thread(append, "demo", {"source": "late = 1"})
             assert ids_of_disk() == [*ids, first.cell_id, late.cell_id]
-            server.process.send_signal(signal.SIGCONT)
+            mortal_server.process.send_signal(signal.SIGCONT)
             await person.sees(lambda me: me.ids == [*ids, first.cell_id, late.cell_id])
             await leased()
             person.type(0, "  # awake")

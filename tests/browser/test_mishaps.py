@@ -71,6 +71,7 @@ def test_of_a_notebook_that_was_deleted_nothing_is_claimed_and_commands_say_so(
     rlmnb("replay", str(path))
     opened = Open(page, lab, shown)
     opened.expect_state(1, "fresh")
+    opened.ready()  # Lab closes what vanishes while it is being opened
     path.unlink()
     opened.press("dry-run")
     toasts(page, re.compile("Dry run: .*there is no such notebook"))

@@ -25,6 +25,13 @@ def lab(request: pytest.FixtureRequest) -> Lab:
     return found
 
 
+@pytest.fixture
+def page(page: Page) -> Page:
+    """A page in which no script of another test has left its mark."""
+    page.evaluate("() => delete document.body.dataset.mark")
+    return page
+
+
 def test_what_a_replay_made_is_trusted_after_an_append_and_after_the_next_replay(
     page: Page, lab: Lab
 ) -> None:
