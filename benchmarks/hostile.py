@@ -10,6 +10,9 @@ _REPEATED = [
     "ghp_", "\\n", '\\\\"', "<pri" + "vate>", "</pri" + "vate>", "Bearer ", "basic a", "sid=", "SK",
     "cookie sid=", "MT.", "curl -u a:", "Q~", "AKIA", "secret_key=", "-token=a", "12345678:AA",
     "\u0130token=", "[REDACTED:", "token=a1B2c3D4e5", "heroku", "key-", "authorization: ",
+    "zip -", "openssl enc -", "echo a:|", "cookie: a=1;", ":*:", ":*:a:b:c\n", "$6$a$",
+    "$argon2i$v=", "identified by '", "create user password 'a", "sqlplus a/", "gpg -",
+    "password: aaaaaa\n",
 ]  # fmt: skip
 _FILLINGS = ["\n", "A\n", "A", "\\n", "Aa: b\n", " ", "9\n", "A" * 17 + "\n"]
 NAMES = [*map(repr, _REPEATED), *(f"an open key and {filling!r}" for filling in _FILLINGS)]

@@ -2,6 +2,7 @@
 
 _SHORTEST, _LONGEST = 8, 8192
 _SHORTEST_PASSWORD = 6
+_LONGEST_WORD = 64
 # Words that stand where a secret will be filled in later, and the marks of templates and code.
 _PLACEHOLDERS = (
     *("[redacted", "redacted", "example", "changeme", "change_me", "change-me", "placeholder"),
@@ -12,6 +13,30 @@ _PLACEHOLDERS = (
 _ORDINARY = frozenset(
     ("password", "passwd", "pass", "pwd", "pw", "passw0rd", "mypassword", "secret", "token")
 ) | frozenset(("user", "username", "test", "hidden", "none", "null", "foo", "bar", "baz"))
+# What a setting, a type, a text or code says of a password without giving one away.
+_SAID_OF_PASSWORDS = frozenset(
+    (
+        *("string", "object", "boolean", "number", "integer", "binary", "varchar", "unicode"),
+        *("optional", "required", "mandatory", "undefined", "default", "defaults", "unknown"),
+        *("encrypted", "hashed", "hidden", "masked", "prompt", "prompted", "plaintext", "random"),
+        *("generated", "static", "inherit", "invalid", "missing", "incorrect", "mismatch", "wrong"),
+        *("expired", "changed", "updated", "forgotten", "reset", "enabled", "disabled", "always"),
+        *("never", "stdin", "environ", "configured", "ignored", "accepted", "rejected"),
+        *("passcode", "passkey", "credential", "credentials", "private", "public", "access"),
+        *("passwort", "kennwort", "wachtwoord", "passord", "parola", "salasana", "contrasena"),
+        *(
+            "attribute",
+            "property",
+            "method",
+            "parameter",
+            "argument",
+            "field",
+            "column",
+            "variable",
+        ),
+        *("function", "lambda", "return", "async", "await", "export", "const", "readonly"),
+    )
+)
 _STRONG = frozenset("!@#$%^&*+=?~")
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
 _DIGITS = "0123456789"
@@ -109,6 +134,11 @@ def is_uuid(value: str) -> bool:
     return [len(part) for part in parts] == [8, 4, 4, 4, 12] and _HEX.issuperset("".join(parts))
 
 
+def is_hex(value: str) -> bool:
+    """Tell whether a value has hexadecimal digits only."""
+    return _HEX.issuperset(value)
+
+
 def is_credible(value: str, *, bare: bool = False) -> bool:
     """Tell whether a value is random enough to be a credential.
 
@@ -148,7 +178,24 @@ def is_password(value: str) -> bool:
 def is_word_for_password(value: str) -> bool:
     """Tell whether a value in an environment is a password: there even words are."""
     plain = value.replace("-", "").isalpha() and len(value) >= _SHORTEST and not value.isupper()
-    return is_password(value) or (plain and not is_placeholder(value) and not _names_itself(value))
+    said = value in _SAID_OF_PASSWORDS or is_placeholder(value) or _names_itself(value)
+    return is_password(value) or is_plain_password(value) or (plain and not said)
+
+
+def is_plain_password(value: str) -> bool:
+    """Tell whether a value is a word that somebody took for a password, and no type, text or code.
+
+    Only where nothing but a password can stand: a name in code looks just like it.
+    """
+    letters = value.replace("-", "")
+    return (
+        _SHORTEST_PASSWORD <= len(value) <= _LONGEST_WORD
+        and letters.isalpha()
+        and letters.isascii()
+        and letters.islower()
+        and value not in _SAID_OF_PASSWORDS
+        and not (is_placeholder(value) or _names_itself(value))
+    )
 
 
 def _names_itself(value: str) -> bool:

@@ -2,15 +2,19 @@
 
 from rlmnb.capture.credible import (
     is_credible,
+    is_hex,
     is_password,
     is_placeholder,
+    is_plain_password,
     is_private_key,
     is_snowflake,
     is_user_and_password,
+    is_uuid,
     is_word_for_password,
     kind_of_name,
     kind_of_value,
 )
+from rlmnb.capture.passwords import GIVEN
 from rlmnb.capture.secretpatterns import (
     DASHED_EDGE,
     EDGE,
@@ -62,7 +66,7 @@ def _of_key(text: str, match: "re.Match[str]") -> bool:
 
 def _in_tag(_: str, match: "re.Match[str]") -> bool:
     if match[1].lower() in ("password", "passwd", "passphrase"):
-        return is_password(match[2])
+        return is_password(match[2]) or is_plain_password(match[2])
     return is_credible(match[2])
 
 
@@ -88,28 +92,16 @@ def _in_cookie(text: str, match: "re.Match[str]") -> bool:
     return "cookie" in line.lower() and not is_placeholder(match[1])
 
 
-def _in_curl(text: str, match: "re.Match[str]") -> bool:
-    line = text[max(0, match.start() - 300) : match.start()].rpartition("\n")[2]
-    return "curl" in line and not is_placeholder(match[1])
-
-
-def _filled_in(_: str, match: "re.Match[str]") -> bool:
-    return not is_placeholder(match[1])
-
-
-def _after_login(text: str, match: "re.Match[str]") -> bool:
-    before = text[max(0, match.start() - 12) : match.start()].rstrip()
-    return before.endswith(("docker", "podman", "az", "registry")) and _filled_in(text, match)
+def _any_cookie(_: str, match: "re.Match[str]") -> bool:
+    """Tell whether a cookie of whatever name is one that lets somebody in: it looks random."""
+    value = match[1]
+    if is_placeholder(value) or not value.isascii():
+        return False
+    return is_credible(value, bare=True) or is_uuid(value) or (len(value) > 15 and is_hex(value))
 
 
 def _pass(_: str, match: "re.Match[str]") -> bool:
     return is_credible(match[match.lastindex or 0], bare=match.lastindex == 2)
-
-
-def _option(_: str, match: "re.Match[str]") -> "str | None":
-    if is_credible(match[2], bare=True):
-        return kind_of_name(match[1])
-    return None
 
 
 def _assigned(text: str, match: "re.Match[str]") -> "str | None":
@@ -122,16 +114,51 @@ def _assigned(text: str, match: "re.Match[str]") -> "str | None":
     # After two colons stands the name of a type.
     if before.endswith("::" + name):
         return None
-    if match.lastindex != match.re.groupindex["bare"]:
-        return kind_of_value(name, value)
     kind = kind_of_name(name)
-    if name.isupper() and text[match.end("name") : match.start("bare")] == "=":
+    plain = kind == "password" and is_plain_password(value)
+    if match.lastindex != match.re.groupindex["bare"]:
+        in_json = text[match.end("name") : match.end("name") + 8].lstrip("\\").startswith('"')
+        beside = plain and in_json and _account_before(text, match, '"')
+        return kind if beside else kind_of_value(name, value)
+    between = text[match.end("name") : match.start("bare")]
+    if plain and (_is_setting(text, match, between) or _in_connection(text, match, between)):
+        return kind
+    if name.isupper() and between == "=":
         # In an environment every value is bare, and no code.
         simple = kind == "password" and is_word_for_password(value)
         return kind if simple else kind_of_value(name, value)
     return kind if is_credible(value, bare=True) else None
 
 
+def _is_setting(text: str, match: "re.Match[str]", between: str) -> bool:
+    """Tell whether a line is nothing but a setting, where no code stands that looks the same."""
+    if text[match.end() : match.end() + 1] not in ("", "\n", "\r", "\\"):
+        return False
+    lines = text[max(0, match.start() - 200) : match.start()].replace("\\n", "\n").split("\n")
+    start = lines[-1].rstrip(_NAME + ".")
+    if len(lines) == 1 and match.start() > 200:
+        return False
+    if between == "=":  # code is indented, or has spaces here
+        return start in ("", "export ")
+    above = lines[-2].rstrip() if len(lines) > 1 else ""
+    return between.startswith(":") and not start.strip(" -") and not above.endswith(_CODE_ENDS)
+
+
+def _in_connection(text: str, match: "re.Match[str]", between: str) -> bool:
+    """Tell whether a value stands in what a database is connected with, after a user's name."""
+    before = text[max(0, match.start() - 1) : match.start()]
+    return between == "=" and before in (" ", ";", "&") and _account_before(text, match, "=")
+
+
+def _account_before(text: str, match: "re.Match[str]", sign: str) -> bool:
+    """Tell whether somebody is named shortly before, as a key or a value; not an argument."""
+    before = text[max(0, match.start() - 120) : match.start()].lower().replace("\\", "")
+    names = ('"user', '"login"', '"email"') if sign == '"' else ("user=", "uid=", "user id=")
+    before = before.rpartition("{")[2] if sign == '"' else before.rpartition(",")[2]
+    return any(name in before for name in names)
+
+
+_CODE_ENDS = (",", "{", "(", "[", ";", "=>", "=")
 _NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # What stands between the lines of a key: escaped line breaks, quotes, line numbers, diff marks.
 _BETWEEN = r"(?:\\+[nrt]|[\s\"'`\\,>|#*+→…]|\d{1,6}(?=[\s→:|])|-(?!-))"
@@ -146,9 +173,6 @@ _KEY_BODY = (
     rf"(?:{_BETWEEN}{{0,60}}+-----END [A-Z0-9 ]{{0,40}}-----)?)"
 )
 _LINES = rf"(?:{_BETWEEN}{{1,60}}+[A-Za-z0-9+/=]{{16,}}+)++"
-# Options of a command before the one that matters, each with its value if it has one; and a value.
-_OPTIONS = r"(?:\s{1,4}+-{1,2}[\w-]{1,30}+(?:(?:=|\s{1,2})[^\s-]\S{0,100}+)?+){0,8}?"
-_WORD_GIVEN = r"[\"']?([^\s\"'\\$;&|<>-][^\s\"'\\;&|<>]{3,300}+)"
 _ASSIGNMENT = (
     r"(?P<name>(?:password|passwd|passphrase|pwd|secret|token|credentials?|"
     r"(?:api|access|private|signing|encryption|master|auth|admin|app|application|service|role|"
@@ -170,6 +194,7 @@ PRIVATE = Kind(
 
 KINDS = (
     *TOKENS,
+    *GIVEN,
     Kind(
         "private-key",
         "-----BEGIN",
@@ -344,40 +369,17 @@ KINDS = (
         check=_in_cookie,
     ),
     Kind(
-        "password",
-        "-u --user --proxy-user",
-        r"-(?:u[\s=]{0,3}|-(?:proxy-)?user[\s=]{1,3})\\*[\"']?[\w.@+-]{1,100}:([^\s\"'\\]{3,300})",
-        near=":",
-        check=_in_curl,
-    ),
-    Kind(
-        "password",
-        "sshpass redis-cli",
-        rf"(?:sshpass{_OPTIONS}\s{{1,4}}-p\s{{0,2}}|redis-cli{_OPTIONS}\s{{1,4}}-a\s{{1,2}})"
-        rf"{_WORD_GIVEN}",
-        near="-",
-        check=_filled_in,
-    ),
-    Kind(
-        "password",
-        "pass:",
-        r"(?:(?<=-passin )|(?<=-passout ))pass:([^\s\"'\\;&|<>$]{4,300}+)",
-        check=_filled_in,
-    ),
-    Kind(
-        "password",
-        "-storepass -keypass",
-        rf"-(?:store|key)pass\s{{1,4}}{_WORD_GIVEN}",
-        check=_filled_in,
-    ),
-    Kind(
-        "password",
-        "mongo ldapsearch htpasswd",
-        rf"(?:mongo(?:sh|dump|restore|export|import)?{_OPTIONS}\s{{1,4}}-p\s{{1,2}}"
-        rf"|ldapsearch{_OPTIONS}\s{{1,4}}-w\s{{1,2}}|htpasswd{_OPTIONS}\s{{1,4}}-\w{{0,4}}b\w{{0,4}}\s{{1,2}}"
-        rf"[^\s\"']{{1,200}}\s{{1,2}}[\w.@-]{{1,100}}\s{{1,2}}){_WORD_GIVEN}",
-        near="-",
-        check=_filled_in,
+        "session",
+        "cookie",
+        rf"cookie(?:{OPEN}|\s{{1,2}}\\*[\"'])([^\n\"'\\]{{8,8192}}+)",
+        folded=True,
+        near="=:",
+        each=Kind(
+            "session",
+            "",
+            r"(?<![\w%.-])[\w%.!$*+^|~#&-]{1,100}+=([^\s;,\"'\\]{8,4096}+)",
+            check=_any_cookie,
+        ),
     ),
     Kind(
         "password",
@@ -395,41 +397,12 @@ KINDS = (
     ),
     Kind(
         "password",
-        "mysql",
-        # An option that begins with two dashes is a long one, and told by its name.
-        rf"mysql(?:dump|admin|import|check|show)?{_OPTIONS}\s{{1,4}}-p(?!-){_WORD_GIVEN}",
-        near="-",
-        check=_filled_in,
-    ),
-    Kind(
-        "password",
-        "login",
-        rf"login{_OPTIONS}\s{{1,4}}-p[\s=]{{1,2}}{_WORD_GIVEN}",
-        near="-",
-        check=_after_login,
-    ),
-    Kind(
-        "password",
         "_pass 'pass \"pass",
         rf"[_'\"]pass{OPEN}(?<=[\"'`])([^\s\"'`\\]{{8,300}}+)(?=[\"'`\\])"
         rf"|[_'\"]pass{OPEN}(?<![\"'`])([^\s\"'`\\;&|<>(){{}},\[\]]{{8,300}}+)(?=[\\\s;&|,}}]|\Z)",
         folded=True,
         near="=:",
         check=_pass,
-    ),
-    Kind(
-        "password",
-        "machine",
-        r"machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9}([^\s\"'\\]{3,300})",
-        check=_filled_in,
-    ),
-    Kind(
-        "password",
-        "-password -passwd -token -secret -api-key -access-key -secret-key -passphrase",
-        r"(?<=[\w-])-(password|passwd|token|api-key|access-key|secret-key|secret|passphrase)"
-        r"[ \t=]{1,4}\\*[\"']?([^\s\"'\\;&|<>$]{8,}+)",
-        folded=True,
-        check=_option,
     ),
     Kind(
         "secret",

@@ -34,7 +34,8 @@ class Kind:
     """One kind of secret: where to look for it and how it is written."""
 
     __slots__ = (
-        "_compiled", "_edge", "_pattern", "anchors", "check", "folded", "name", "near", "offset",
+        "_compiled", "_edge", "_pattern", "anchors", "check", "each", "folded", "name", "near",
+        "offset",
     )  # fmt: skip
 
     def __init__(
@@ -48,12 +49,15 @@ class Kind:
         near: str = "",
         offset: int = 0,
         edge: str = "",
+        each: "Kind | None" = None,
     ) -> None:
         self.name = name
         self.anchors = tuple(anchors.split(" "))
         self._pattern = pattern
         # Before a token and one of its literals; those are part of its pattern then.
         self._edge = edge
+        # What is looked for, over and over, in all that the pattern matches.
+        self.each = each
         self.check = check
         self.folded = folded
         # Words like "token" are everywhere; one of these signs must follow before it counts.

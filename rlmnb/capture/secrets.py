@@ -8,14 +8,14 @@ needs no regular expression, and a hook then never loads `re`.
 import sys
 
 from rlmnb import digest
-from rlmnb.capture.credible import kind_of_value
+from rlmnb.capture.credible import is_plain_password, kind_of_name, kind_of_value
 from rlmnb.capture.secretkinds import KINDS, PRIVATE
 from rlmnb.capture.secretpatterns import Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     Span = tuple[int, int, str]
@@ -26,9 +26,10 @@ _SHORTEST = 8
 _DEEPEST = 5000
 _NEAR = 40
 _HEADERS = ("authorization", "proxy-authorization", "cookie", "set-cookie")
+_ACCOUNTS = ("user", "username", "login", "email", "account")
 _SHORT_TEXT = 1 << 13
 # The signs that literals have beside letters: one look for each spares most of the others.
-_SIGNS = '_-.:/=~"'
+_SIGNS = '_-.:/=~$"'
 
 
 def redact_text(text: str) -> str:
@@ -107,12 +108,21 @@ def _spans(text: str, folded: str, kind: "Kind", anchors: "list[str]") -> "Itera
                 match = kind.compiled.match(text, max(0, at + kind.offset))
             if match is not None:
                 start, end = match.span(match.lastindex or 0)
-                verdict = kind.check(text, match) if kind.check is not None else True
-                if verdict and not _touches_mark(text, start, end):
-                    yield start, end, verdict if isinstance(verdict, str) else kind.name
+                if kind.each is None:
+                    yield from _judged(text, kind, match)
+                else:
+                    for part in kind.each.compiled.finditer(text, start, end):
+                        yield from _judged(text, kind.each, part)
                 # No second start inside a run that was looked at: this keeps the time linear.
                 after = max(after, end)
             at = haystack.find(anchor, after)
+
+
+def _judged(text: str, kind: "Kind", match: "re.Match[str]") -> "Iterator[Span]":
+    start, end = match.span(match.lastindex or 0)
+    verdict = kind.check(text, match) if kind.check is not None else True
+    if verdict and not _touches_mark(text, start, end):
+        yield start, end, verdict if isinstance(verdict, str) else kind.name
 
 
 def _follows(signs: str, text: str) -> bool:
@@ -223,17 +233,21 @@ def _walked_dict(value: "dict[Any, Any]", searches: "Sequence[Search]") -> "dict
             name = said
         new = _walk(item, searches)
         if isinstance(new, str) and isinstance(name, str) and _MARK not in name:
-            new = _named(name, new, searches)
+            new = _named(name, new, searches, among=value)
         walked[_redacted(key, searches) if isinstance(key, str) else key] = new
     return walked
 
 
-def _named(name: str, value: str, searches: "Sequence[Search]") -> str:
-    """Return the value of a key without the secret that only the key tells of."""
+def _named(name: str, value: str, searches: "Sequence[Search]", *, among: "Collection[Any]") -> str:
+    """Return the value of a key without the secret that only the keys around it tell of."""
     if name.lower() in _HEADERS:
         # As it stands in a request, where the patterns know it.
         return _redacted(f"{name}: {value}", searches)[len(name) + 2 :]
     kind = None if _MARK in value else kind_of_value(name, value)
+    if kind is None and is_plain_password(value) and any(user in among for user in _ACCOUNTS):
+        # A word like any other, were there not somebody whose password it is.
+        kind = kind_of_name(name)
+        kind = kind if kind == "password" else None
     return value if kind is None else mark(kind, value)
 
 

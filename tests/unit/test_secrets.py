@@ -143,6 +143,7 @@ def pem(kind: str = "RSA ", lines: int = 20, *, end: bool = True) -> str:
 
 # Secrets that only their surroundings tell: the text around, and the secret.
 STRONG = "v9X" + "!tq7$Lm2"
+WORDS = "sword" + "fish"
 B64 = LETTERS + "+/"
 SURROUNDED = {
     "aws-secret-key": ("aws_secret_access_key = {}\n", chance("aws", B64, 40)),
@@ -234,6 +235,40 @@ SURROUNDED = {
     ),
     "env-pass": ("export DB_PASS={} && make", chance("dbp", LETTERS, 20)),
     "quoted-pass": ("{{'user': 'ada', 'pass': '{}'}}", chance("dbq", LETTERS, 20)),
+    "word-in-yaml": ("db:\n  user: ada\n  password: {}\n  port: 5432\n", WORDS),
+    "word-in-properties": ("spring.datasource.password={}\nserver.port=80\n", WORDS),
+    "word-in-shell": ("export db_password={}\nmake\n", WORDS),
+    "word-beside-user": ('{{"username": "ada", "password": "{}"}}', WORDS),
+    "word-for-database": ('psql "host=db user=ada password={} dbname=x"', WORDS),
+    "word-in-connection": ("Server=db;Uid=ada;Pwd={};", WORDS),
+    "word-in-xml": ("<server><password>{}</password></server>", WORDS),
+    "word-as-option": ("wget --password={} http://example.org", WORDS),
+    "cookie-of-unknown-name": ("Cookie: theme=dark; xq={}; lang=en", chance("c4", LETTERS, 24)),
+    "cookie-of-hex": ("Set-Cookie: qq={}; Path=/; HttpOnly", chance("c5", HEX, 32)),
+    "curl-cookie": ("curl --cookie 'zz={}' https://example.org", chance("c6", LETTERS, 24)),
+    "pgpass": ("localhost:5432:main:ada:{}\n", WORDS),
+    "pgpass-any": ("*:*:*:ada:{}\n", WORDS),
+    "oracle": ("jdbc:oracle:thin:scott/{}@//db:1521/XE", WORDS),
+    "sqlplus": ("sqlplus -s scott/{}@orcl @x.sql", WORDS),
+    "zip": ("zip -r -P {} out.zip dir", WORDS),
+    "unzip": ("unzip -P {} out.zip", WORDS),
+    "7z": ("7z a -p{} out.7z dir", WORDS),
+    "openssl-key": ("openssl enc -aes-256-cbc -k {} -in a -out b", WORDS),
+    "openssl-pass": ("openssl enc -aes-256-cbc -pass pass:{} -in a", WORDS),
+    "gpg": ("gpg --batch --passphrase {} -c notes.txt", WORDS),
+    "curl-user-with-spaces": ("curl -u 'ada:{}' https://example.org", "sword fish" + " and more"),
+    "sudo": ("echo {} | sudo -S apt update", WORDS),
+    "chpasswd": ("echo 'ada:{}' | sudo chpasswd", WORDS),
+    "sql-user": ("CREATE USER ada WITH PASSWORD '{}';", WORDS),
+    "sql-identified": ("ALTER USER ada IDENTIFIED BY '{}';", WORDS),
+    "redis-conf": ("port 6379\nrequirepass {}\n", WORDS),
+    "netrc-lines": ("machine example.org\n  login ada\n  password {}\n", WORDS),
+    "shadow": ("ada:{}:19000:0:99999:7:::\n", "$6$" + "saltsalt$" + chance("sh", LETTERS, 86)),
+    "shadow-new": (
+        "ada:{}:19000:0:::\n",
+        "$y$" + "j9T$F5Jx5fExrKuPp53xLKQ..1$" + chance("y", LETTERS, 43),
+    ),
+    "bcrypt": ("ada:{}\n", "$2b$" + "12$" + chance("bc", LETTERS, 53)),
     "docker-config": (
         '{{"auths": {{"x": {{"auth": "{}"}}}}}}',
         base64.b64encode(b"ada:" + STRONG.encode()).decode(),
@@ -388,6 +423,8 @@ def test_values_are_judged_by_their_keys() -> None:
         assert leaves_nothing(secret, json.dumps(redact({"a": [{key: secret}]})))
     assert leaves_nothing(secret, json.dumps(redact([{"name": "DB_PASSWORD", "value": secret}])))
     assert leaves_nothing(planted("jwt"), json.dumps(redact({planted("jwt"): 1})))
+    assert leaves_nothing(WORDS, json.dumps(redact({"password": WORDS, "username": "ada"})))
+    assert redact({"password": "Passwort", "username": "Benutzer"})["password"] == "Passwort"
 
 
 @pytest.mark.parametrize(
@@ -474,6 +511,22 @@ ORDINARY = [
     "mysql -u root -p app < dump.sql; redis-cli -h cache -p 6379 get k; docker login -u ada -p $P",
     "mysqldump --single-transaction --quick -p --databases app; ssh -p 2222 host; login -p page",
     "user_pass = None; by_pass: bool = True; _pass=$DB_PASS; 'pass': 'fail'; two_pass=two_pass_v2",
+    "password = getpass()\npassword: str\npassword = None\npassword=password\npassword=prompted\n",
+    "def f(\n    user: str,\n    password: whatever\n):\n",
+    "const a = {\n  user,\n  password: supplied\n};\nlogin({ user: name, password: supplied });",
+    "interface A {\n  user: string\n  password: string\n}",
+    'labels = {"username": "Benutzername", "password": "Passwort"}; x = {"password": "swordfish"}',
+    "connect(user=name, password=supplied)\n    password=supplied\n",
+    "password: required\npassword: optional\nPassword: ********\nEnter password: \n",
+    "wget https://a.org/a.zip -P downloads; gzip -k notes.txt; zip -r out.zip a & xargs -P 4",
+    'openssl s_client -connect example.org:443; openssl req -key k.pem; unzip -P "$PASSWORD" a.zip',
+    "sqlplus / as sysdba; sqlplus /nolog; echo done | sudo tee x; echo a:b | tr : x",
+    "Set-Cookie: theme=dark; Expires=Wed, 21 Oct 2026 07:28:00 GMT; Path=/; SameSite=Lax",
+    'document.cookie = "name=" + encodeURIComponent(value) + "; path=/"; cookie_name = "sessionid"',
+    "nobody:*:-2:-2:Unprivileged User:/var/empty:/usr/bin/false\nroot:x:0:0:root:/root:/bin/bash",
+    "127.0.0.1:5432: connection refused; ports: 5432:5432; localhost:5432:main",
+    "a library identified by 'libname'; auth_password: attribute",
+    "The password 'prompt' is shown; requirepass is a setting of redis; costs $5$ or $6$",
     "AKIA is a prefix; ghp_ too; xoxb-; SG.; hf_hub_download(repo_id='bert-base-uncased')",
 ]
 
