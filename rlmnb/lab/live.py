@@ -132,9 +132,10 @@ class Live:
         """Return the rooms in which a notebook of ours is open."""
         shared = self._settings.get("jupyter_server_ydoc")
         paths = self._settings.get("file_id_manager")
-        rooms = getattr(getattr(shared, "ywebsocket_server", None), "rooms", {})
-        if paths is None:
-            return {}
+        serving = getattr(shared, "ywebsocket_server", None)
+        rooms = getattr(serving, "rooms", {})
+        if paths is None or not getattr(serving, "running", True):
+            return {}  # a server that is about to end gives its documents up before it does
         found = {}
         for room_id, room in list(rooms.items()):
             kind, _, file_id = str(room_id).partition(":notebook:")

@@ -39,6 +39,8 @@ def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A server with jupyter-collaboration."""
     with running_lab(tmp_path_factory.mktemp("shared"), together=True) as lab:
         yield lab
+    # Also while it ends, which takes it seconds.
+    assert "could not be looked after" not in lab.log.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
