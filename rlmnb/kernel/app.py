@@ -331,7 +331,7 @@ class RlmnbKernel(IPythonKernel):
         asked = _loads(request)
         self._leave.given = bool(asked["effects"])
         self._client = int(asked["client"])
-        self._number_files(asked["numbers"])
+        self._number_files(asked.get("numbers", {}))
         if self._calls is not None:
             self._calls.forget()
         at, note = self._note
@@ -355,7 +355,7 @@ class RlmnbKernel(IPythonKernel):
         """Bring variables to the versions asked for."""
         self._used += 1
         asked = _loads(request)
-        self._number_files(asked["numbers"])
+        self._number_files(asked.get("numbers", {}))
         return _dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
 
 
