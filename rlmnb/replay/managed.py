@@ -22,7 +22,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
@@ -45,8 +45,9 @@ _LONGEST = 60
 class ManagedKernel:
     """A running kernel. `run` executes one cell the way nbclient does."""
 
-    def __init__(self, client: NotebookClient) -> None:
+    def __init__(self, client: NotebookClient, timeout: float | None = None) -> None:
         self._client = client
+        self._timeout = timeout
         self._trace: dict[str, Any] | None = None
         # Cells whose outputs the last run changed without running them, and by which display.
         self.changed: set[int] = set()
@@ -99,12 +100,14 @@ class ManagedKernel:
         self._running, self.changed, self._updates = index, set(), set()
         cell = self._client.nb.cells[index] = _as_node(self._client.nb.cells[index])
         error = None
+        began = time.monotonic()
         try:
             await self._client.async_execute_cell(cell, index)
         except CellExecutionError as failure:
             error = f"{failure.ename}: {failure.evalue}"
-        except CellTimeoutError:
-            error = "ran for longer than the timeout"
+            limit = self._timeout
+            if failure.ename == "KeyboardInterrupt" and limit and time.monotonic() - began > limit:
+                error = f"ran for longer than the timeout of {limit:g} s"
         except DeadKernelError as failure:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -234,7 +237,8 @@ async def attached_kernel(
     client = NotebookClient(
         notebook,
         km=process,  # type: ignore[arg-type]
-        timeout=timeout,
+        # Its own setting takes whole seconds only.
+        timeout_func=lambda _: timeout,
         interrupt_on_timeout=True,
     )
     channels = Channels()
@@ -244,7 +248,7 @@ async def attached_kernel(
     try:
         await _attached(channels)
         channels.allow_stdin = False
-        yield ManagedKernel(client)
+        yield ManagedKernel(client, timeout)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             process.interrupt_kernel()
@@ -307,7 +311,8 @@ async def managed_kernel(
     client = NotebookClient(
         notebook,
         km=manager,
-        timeout=timeout,
+        # Its own setting takes whole seconds only.
+        timeout_func=lambda _: timeout,
         interrupt_on_timeout=True,
         startup_timeout=patience,
         resources={"metadata": {"path": cwd}},
@@ -316,7 +321,7 @@ async def managed_kernel(
     try:
         async with client.async_setup_kernel(cleanup_kc=True):
             _take_back(interrupts)
-            yield ManagedKernel(client)
+            yield ManagedKernel(client, timeout)
     except RuntimeError as error:
         if "Kernel died" not in str(error) and "respond" not in str(error):
             raise

@@ -108,8 +108,9 @@ def test_what_a_failing_cell_half_changed_is_put_back(run_json):
 
 def test_a_cell_that_runs_too_long_is_ended(run_json):
     write("x = 1", "while True: pass", "print(x)")
-    report = run_json("replay", "nb.ipynb", "--timeout", "2", code=1)
+    report = run_json("replay", "nb.ipynb", "--timeout", "2.5", code=1)
     assert report["failed"] == ["c1"]
+    assert report["errors"]["c1"] == "ran for longer than the timeout of 2.5 s"
 
 
 def test_a_session_that_an_agent_recorded_can_be_replayed(run_json):

@@ -329,6 +329,10 @@ def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
     assert refused.returncode == 1
     assert "--allow-effects" in refused.stderr
     assert not Path("above.txt").exists()
+    late = run("exec", "demo", "while True: pass", "--timeout", "0.5")
+    assert late.returncode == 1
+    assert "ran for longer than the timeout of 0.5 s" in late.stderr
+    assert run("exec", "demo", "1", "--timeout", "-1").returncode == 2
 
 
 def test_doctor_tries_a_kernel(run_json, run, monkeypatch):

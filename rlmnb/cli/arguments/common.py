@@ -83,6 +83,14 @@ def megabytes(text: str) -> int:
     return amount
 
 
+def positive(text: str) -> float:
+    """Read how long something may take."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time: wanted more than zero")
+    return number
+
+
 def port(text: str) -> int:
     """Read the number of a port."""
     number = int(text)

@@ -7,6 +7,7 @@ from rlmnb.cli.arguments.common import (
     Commands,
     last,
     megabytes,
+    positive,
     selectors,
     session,
 )
@@ -71,7 +72,7 @@ def add_replaying(commands: Commands) -> None:
         "--fail-fast", action="store_true", help="stop at the first cell that fails"
     )
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="the longest that a cell may run"
+        "--timeout", type=positive, metavar="SECONDS", help="the longest that a cell may run"
     )
     parser.add_argument(
         "--memory", type=megabytes, metavar="MB", help="the most memory that the kernel may take"
@@ -98,7 +99,7 @@ def add_running(commands: Commands) -> None:
     )
     last(parser, "CODE", "Python code; - is stdin")
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="the longest that it may run"
+        "--timeout", type=positive, metavar="SECONDS", help="the longest that it may run"
     )
     parser = commands.add(
         "kernel",
@@ -113,10 +114,16 @@ def add_running(commands: Commands) -> None:
     )
     session(parser)
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="start: how long it may take; 30 if unset"
+        "--timeout",
+        type=positive,
+        metavar="SECONDS",
+        help="start: how long it may take; 30 if unset",
     )
     parser.add_argument(
-        "--idle", type=float, metavar="MINUTES", help="start: end after so long unused; 30 if unset"
+        "--idle",
+        type=positive,
+        metavar="MINUTES",
+        help="start: end after so long unused; 30 if unset",
     )
     parser.add_argument(
         "--memory", type=megabytes, metavar="MB", help="start: the most memory it may take"
