@@ -11,6 +11,8 @@ class Holdings(MutableMapping[str, str]):
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
         self._versions: dict[str, str] = {}
         self._groups: dict[str, set[str]] = {}
+        # State that nobody has named; there is little of it, however many variables there are.
+        self.hidden: set[str] = set()
         self.update(known or {})
 
     def __getitem__(self, name: str) -> str:
@@ -20,10 +22,13 @@ class Holdings(MutableMapping[str, str]):
         self._leave(name)
         self._versions[name] = version
         self._groups.setdefault(version, set()).add(name)
+        if name.startswith("$"):
+            self.hidden.add(name)
 
     def __delitem__(self, name: str) -> None:
         self._leave(name)
         del self._versions[name]
+        self.hidden.discard(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._versions)

@@ -442,7 +442,9 @@ class _Replay:
             for name, read in trace["reads"].items()
         }
         # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
-        unseeded = trace["reads"].keys() & CHANCE - self._env.names.keys()
+        unseeded = [
+            each for each in CHANCE if each in trace["reads"] and each not in self._env.names
+        ]
         trace["reads"] |= dict.fromkeys(unseeded, INITIAL)
         # What every cell reads is what a full run would have here, whatever this kernel has.
         trace["reads"] = {

@@ -238,8 +238,8 @@ class Supply:
         """Return the state that no cell above has touched, where this kernel has it otherwise."""
         return [
             pseudo_version(name, INITIAL)
-            for name, has in self.held.items()
-            if is_ambient(name) and name not in env.names and has != INITIAL
+            for name in sorted(self.held.hidden)
+            if is_ambient(name) and name not in env.names and self.held[name] != INITIAL
         ]
 
     async def _run_from_the_top(self, cell: CodeCell, env: Environment) -> None:
