@@ -170,7 +170,7 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
     else:
         _tell_stale(session, planned)
         would = f"{text.count(len(runs), 'cell')} would run, or may once those above them have"
-        _say_below(0, would)
+        _say_below(0, would if planned else "nothing would run")
         if hindered:
             _say_below(
                 0, f"{text.count(len(hindered), 'cell')} would not, and what depends on them"
