@@ -14,7 +14,9 @@ from typing import Any
 from rlmnb.errors import StorageError
 from rlmnb.files import make_directory, read_bytes, write_like
 
-# Each event that is recorded, with how long its hook may take in seconds.
+# Each event that is recorded, with how long its hook may take in seconds. None that only newer
+# clients have (PostModelSwitch, DirectoryAdded): 2.1.197 takes no hook at all of a plugin that asks
+# for an event it has not heard of.
 EVENTS: dict[str, int] = {
     "SessionStart": 10,
     "SessionEnd": 10,
