@@ -208,7 +208,8 @@ def _left_the_same(again: "dict[str, Any]", before: "dict[str, Any]") -> bool:
     return (
         now.keys() <= then.keys()
         and all(now.get(name, found.get(name)) == own for name, own in then.items())
-        and all(again.get(key) == before.get(key) for key in ("failed", "deleted", "folders"))
+        and _mapping(again, "folders").items() <= _mapping(before, "folders").items()
+        and all(again.get(key) == before.get(key) for key in ("failed", "deleted"))
     )
 
 

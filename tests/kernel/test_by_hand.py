@@ -107,7 +107,7 @@ def test_what_came_from_below_or_from_an_earlier_run_is_said():
 @pytest.mark.parametrize("first", ["by hand", "replayed"])
 def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
     write(
-        "import decimal, os",
+        "import decimal, os\nos.makedirs('made', exist_ok=True)",
         "decimal.getcontext().prec = 5\nopen('seen.txt', 'w').write(str(os.path.exists('it.txt')))",
         "print(decimal.Decimal(1) / 3)",
         "if not os.path.exists('made.txt'):\n    print('making it')\nopen('made.txt', 'w').close()",
