@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from rlmnb.format.state import notebook_metadata
 from tests.browser.driving import Open, make_words, notebook_of, path_of, rlmnb
 from tests.browser.serving import Lab
 
@@ -19,11 +20,10 @@ def make_plain(lab: Lab, name: str) -> tuple[Path, str]:
     """Write a notebook for our kernel that rlmnb never saw; return it, and its path in Lab."""
     cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
     cells = [{**cell, "id": "one", "source": ["x = 1"]}, {**cell, "id": "two", "source": ["x + 1"]}]
-    kernel = {"display_name": "Python 3 (rlmnb)", "language": "python", "name": "rlmnb"}
-    whole = {
-        "cells": cells,
-        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
-    }
+    # Whole, so that nothing in it is changed by being opened.
+    metadata = notebook_metadata({}, 0)
+    del metadata["rlmnb"]
+    whole = {"cells": cells, "metadata": metadata}
     path = lab.sessions / name / "plain.ipynb"
     path.parent.mkdir()
     path.write_text(json.dumps({**whole, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
