@@ -59,15 +59,18 @@ lint: $(VENV)/.ready
 unit: $(VENV)/.compiled
 	$(BIN)/pytest -n auto tests/unit tests/property tests/lab
 
+# A test waits for kernels to start and to end for a third of its time: others run meanwhile.
+AT_ONCE := $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
+
 kernel: $(VENV)/.compiled
-	$(BIN)/pytest -n auto tests/kernel
+	$(BIN)/pytest -n $(AT_ONCE) tests/kernel
 
 # Random notebooks, edited at random: a selective replay against a full run in a plain kernel.
 oracle: $(VENV)/.compiled
-	RLMNB_ORACLE=50 $(BIN)/pytest -q -n auto tests/oracle
+	RLMNB_ORACLE=50 $(BIN)/pytest -q -n $(AT_ONCE) tests/oracle
 
 test-oracle: $(VENV)/.compiled
-	RLMNB_ORACLE=500 $(BIN)/pytest -q -n auto tests/oracle
+	RLMNB_ORACLE=500 $(BIN)/pytest -q -n $(AT_ONCE) tests/oracle
 
 # The real client with a scripted model: `make test-client CLAUDE_CODE=latest` tries another version,
 # and CLAUDE_CODE_BINARY names one that is installed already.

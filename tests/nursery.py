@@ -54,8 +54,8 @@ def become(asked: dict[str, Any]) -> None:
     time.tzset()
     os.chdir(asked["cwd"])
     sys.argv[1:] = asked["arguments"]
-    # As for `python -m`; whoever starts a kernel takes it off again.
-    sys.path.insert(0, asked["cwd"])
+    # As for `python -m`, which a kernel takes off again, and what the environment says.
+    sys.path[:0] = [asked["cwd"], *filter(None, asked["env"].get("PYTHONPATH", "").split(":"))]
 
 
 if __name__ == "__main__":
