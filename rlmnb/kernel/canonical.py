@@ -387,6 +387,9 @@ class Walk:
             self._value(constant)
 
     def _method(self, value: types.MethodType) -> None:
+        if _tells_the_shell(value):
+            self._tell(b"excepthook")
+            return
         self._tell(b"method")
         self._value(value.__func__)
         self._value(value.__self__)
@@ -533,6 +536,15 @@ class Walk:
             self.ids -= held
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
+
+
+def _tells_the_shell(value: types.MethodType) -> bool:
+    """Tell whether a method is how the shell hears of errors.
+
+    Every thread holds it. It leads to the whole shell, which is nothing that a thread is made of.
+    """
+    package = type(value.__self__).__module__.partition(".")[0]
+    return value.__name__ == "excepthook" and package in ("IPython", "ipykernel", "rlmnb")
 
 
 def importable_name(value: Any) -> tuple[str, str] | None:

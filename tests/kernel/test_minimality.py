@@ -25,6 +25,17 @@ df = pd.DataFrame({'a': range(6), 's': list('aabbcc'), 'c': pd.Categorical(list(
 LOCAL = "import pack.inner\nprint(pack.inner.total(5))"
 
 CASES = {
+    "a thread that has ended": Case(
+        [
+            "import threading\nout = []",
+            "def work(n):\n    out.append(n)",
+            "t = threading.Thread(target=work, args=(3,))\nt.start()\nt.join()",
+            "print(out, t.is_alive())",
+            "print(len(out))",
+        ],
+        [2, 3],
+        edit={3: "print(out, t.is_alive(), 1)"},
+    ),
     "a module in a package, by a cell that fails now": Case(
         ["a = 1", LOCAL, f"n = 9\n{LOCAL}"],
         [0, 2],
