@@ -29,6 +29,7 @@ from rlmnb.kernel.asked import NUMBER
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.history import count_from
 from rlmnb.kernel.leave import Leave
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.ownframes import hide_own_frames
@@ -182,13 +183,7 @@ class RlmnbKernel(IPythonKernel):
         """Give a cell of a replay the number that it would have if all of them ran."""
         number = parent["metadata"].get(NUMBER)
         if isinstance(number, int) and self.shell is not None:
-            self.shell.execution_count = number
-            history = self.shell.history_manager
-            # A number may come twice, of which the user's database of all sessions complains
-            # in the output of a cell.
-            history.enabled = False
-            history.db_input_cache.clear()
-            history.db_output_cache.clear()
+            count_from(self.shell, number)
         try:
             await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
         except ZMQError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from typing import Any
 
 from rlmnb.graph.names import order_of_use
 
@@ -62,3 +63,19 @@ def _looked_at(text: str) -> frozenset[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     return frozenset(filter(is_history, order[1])) if order is not None else frozenset()
+
+
+def count_from(shell: Any, number: int) -> None:
+    """Give the next cell a number, also one that another had: the history has each only once.
+
+    Of a number that comes twice, IPython complains in the output of a cell.
+    """
+    shell.execution_count = number
+    history = shell.history_manager
+    for cache in (history.db_input_cache, history.db_output_cache):
+        cache[:] = [entry for entry in cache if entry[0] < number]
+    if history.hist_file == ":memory:":
+        later = (history.session_number, number)
+        history.db.execute("DELETE FROM history WHERE session = ? AND line >= ?", later)
+    else:
+        history.enabled = False  # it is the user's, of all sessions

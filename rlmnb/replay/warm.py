@@ -36,6 +36,8 @@ ENSURE_SECONDS = 10
 _PREFIX = "rlmnb-warm-"
 _END_SECONDS = 5.0
 _LOCK_SECONDS = 60.0
+# What a replay runs is none of the user's history of all sessions; nbclient says the same.
+_HISTORY = "--HistoryManager.hist_file=:memory:"
 
 
 # Those that this process has started: it has to take note of their end.
@@ -238,7 +240,7 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
     log = os.path.join(directory, "log")
     with open(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         process = subprocess.Popen(  # noqa: S603 - our own kernel
-            [sys.executable, "-m", "rlmnb.kernel", "-f", connection_file],
+            [sys.executable, "-m", "rlmnb.kernel", "-f", connection_file, _HISTORY],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,

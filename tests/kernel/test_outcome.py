@@ -70,6 +70,9 @@ RAISED = """class Odd(Exception):
         super().__init__(a, 8)"""
 
 CASES = {
+    "the last lines of the history": Case(
+        ["x = 1", "y = 2", "%history -l 2", "print(x)"], None, {0: "x = 3"}
+    ),
     "adding to a file that only a cell below made": Case(
         ["x = 1", "%%writefile -a b.txt\nlow", "print(open('b.txt').read())"],
         None,
