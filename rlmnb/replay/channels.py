@@ -39,11 +39,10 @@ class Channels(AsyncKernelClient):
     async def _answered(self, message: str, end: float) -> bool:
         while (left := end - time.monotonic()) > 0:
             reply = await _next(self.get_shell_msg, min(left, _LOOK_SECONDS))
-            gone = self.parent is not None and not await ensure_async(self.parent.is_alive())
-            if reply is None and gone:
-                raise RuntimeError("Kernel died before replying to kernel_info")
             if reply is not None and reply["parent_header"].get("msg_id") == message:
                 return True
+            if reply is None and self.parent and not await ensure_async(self.parent.is_alive()):
+                raise RuntimeError("Kernel died before replying to kernel_info")
         return False
 
     async def _heard(self, message: str) -> bool:
