@@ -226,7 +226,7 @@ def _asked(ticket: Ticket, desk: Desk, reserved: Reserved, attempts: list[Try]) 
 
 def _reserve(ticket: Ticket, desk: Desk, *, alone: bool = False) -> Reserved:
     """Take what a call may cost out of the budget before it is made, or refuse it."""
-    among = min(_SHARING, desk.calls.count(None))
+    among = 1 if alone else min(_SHARING, desk.calls.count(None))
     found = desk.till.reserve(ticket.request, recursive=ticket.depth > 0, among=among, alone=alone)
     if isinstance(found, Reserved):
         return found
