@@ -56,11 +56,11 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.compiled
-	$(BIN)/pytest -n auto tests/unit tests/property tests/lab
-
-# A test waits for kernels to start and to end for a third of its time: others run meanwhile.
+# A test waits for other processes for a good part of its time: others run meanwhile.
 AT_ONCE := $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
+
+unit: $(VENV)/.compiled
+	$(BIN)/pytest -n $(AT_ONCE) tests/unit tests/property tests/lab
 
 kernel: $(VENV)/.compiled
 	$(BIN)/pytest -n $(AT_ONCE) tests/kernel
