@@ -323,10 +323,11 @@ def test_a_turn_that_the_service_refuses_has_no_stop(project: Path) -> None:
     recorded = record(lambda _: Failure(400, "no such thing"), "hello", project)
     assert recorded.run.code == 1
     assert_fields(recorded)
-    order = recorded.order(SHOWN)
+    # The client starts the hooks of a failed stop and waits for none: on a busy machine they come
+    # after those of the end, and version 2.1.325 ends before they have done anything.
+    order = [name for name in recorded.order(SHOWN) if name != "StopFailure"]
     assert order[-1] == "SessionEnd"
     assert "Stop" not in order
-    # Version 2.1.325 starts the hooks of this event and ends before they have done anything.
     for event in recorded.named("StopFailure"):
         assert "no such thing" in event.payload["last_assistant_message"]
 
