@@ -84,16 +84,18 @@ def _present(text: str) -> "list[Search]":
 def _redacted(text: str, searches: "Sequence[Search]") -> str:
     if len(text) < _SHORTEST:
         return text
-    if searches and searches[0][0] is PRIVATE:
-        text = _without_private(text)
-        searches = searches[1:]
-    while searches:
+    private = bool(searches) and searches[0][0] is PRIVATE
+    kinds = searches[1:] if private else searches
+    before = ""
+    # What one secret hid can be the edge of another: look again until nothing is found.
+    while searches and text != before:
+        before = text
+        if private:
+            text = _without_private(text)
         folded = _folded(text)
-        spans = [span for kind, anchors in searches for span in _spans(text, folded, kind, anchors)]
-        if not spans:
-            break
-        # What one secret hid can be the edge of another: look again until nothing is found.
-        text = _replaced(text, sorted(spans))
+        spans = [span for kind, anchors in kinds for span in _spans(text, folded, kind, anchors)]
+        if spans:
+            text = _replaced(text, sorted(spans))
     return text
 
 
