@@ -1,10 +1,10 @@
-"""Print the table; `--json` for scripts, `--check` to exit 1 if a row misses its bound."""
+"""Measure everything side by side with its peers, and print the table. It takes some minutes."""
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
-import sys
 
 from benchmarks import replays, sessions
 from benchmarks.measure import Row
@@ -22,16 +22,19 @@ def show(row: Row) -> None:
 
 def main() -> int:
     """Measure and print."""
-    as_json = "--json" in sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a row misses its bound")
+    args = parser.parse_args()
     found = []
     for row in itertools.chain(sessions.rows(), replays.rows()):
         found.append(row)
-        if not as_json:
+        if not args.json:
             show(row)
-    if as_json:
+    if args.json:
         print(json.dumps([row.as_dict() for row in found], indent=1))
     missed = not all(row.kept for row in found)
-    return 1 if missed and "--check" in sys.argv[1:] else 0
+    return 1 if missed and args.check else 0
 
 
 raise SystemExit(main())

@@ -52,6 +52,12 @@ def side_by_side(
     return statistics.median(mine) * 1000, statistics.median(theirs) * 1000
 
 
+def fair(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the milliseconds of the pair, measured next to each other, whose ratio is median."""
+    ours, peer = sorted(pairs, key=lambda pair: pair[0] / pair[1])[len(pairs) // 2]
+    return ours * 1000, peer * 1000
+
+
 def at_most(name: str, peer: str, times: tuple[float, float], bound: float) -> Row:
     """Make a row that should take at most `bound` times as long as its peer."""
     ours, theirs = times
