@@ -56,21 +56,23 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A test waits for other processes for a good part of its time: others run meanwhile.
-AT_ONCE := $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
+# A test waits for other processes for a good part of its time: others run meanwhile. Whoever has
+# none left takes some of another's, as a few take long.
+CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
+at_once = -n $(shell expr $(1) '*' $(CORES)) --dist worksteal
 
 unit: $(VENV)/.compiled
-	$(BIN)/pytest -n $(AT_ONCE) tests/unit tests/property tests/lab
+	$(BIN)/pytest $(call at_once,2) tests/unit tests/property tests/lab
 
 kernel: $(VENV)/.compiled
-	$(BIN)/pytest -n $(AT_ONCE) tests/kernel
+	$(BIN)/pytest $(call at_once,3) tests/kernel
 
 # Random notebooks, edited at random: a selective replay against a full run in a plain kernel.
 oracle: $(VENV)/.compiled
-	RLMNB_ORACLE=50 $(BIN)/pytest -q -n $(AT_ONCE) tests/oracle
+	RLMNB_ORACLE=50 $(BIN)/pytest -q $(call at_once,2) tests/oracle
 
 test-oracle: $(VENV)/.compiled
-	RLMNB_ORACLE=500 $(BIN)/pytest -q -n $(AT_ONCE) tests/oracle
+	RLMNB_ORACLE=500 $(BIN)/pytest -q $(call at_once,2) tests/oracle
 
 # The real client with a scripted model: `make test-client CLAUDE_CODE=latest` tries another version,
 # and CLAUDE_CODE_BINARY names one that is installed already.

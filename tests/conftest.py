@@ -22,6 +22,7 @@ from nbclient import NotebookClient
 
 import rlmnb
 from rlmnb.replay.channels import Manager
+from tests.commands import run_command
 from tests.forked import forked_kernels
 from tests.nursery import PLAIN
 
@@ -52,19 +53,27 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+# The trace of a cell that did nothing.
+RUN: dict[str, Any] = {
+    "reads": {},
+    "writes": [],
+    "deleted": [],
+    "files_read": {},
+    "files_written": {},
+    "listed": {},
+    "failed": False,
+    "history": False,
+    "opaque": False,
+    "text": "sha256:0",
+    "code": "sha256:0",
+    "python": "3.11",
+}
+
+
 @pytest.fixture
 def run() -> Run:
     """Run the real command line in a process of its own."""
-
-    def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "rlmnb", *arguments],
-            capture_output=True,
-            text=True,
-            **{"timeout": 60, **options},
-        )
-
-    return call
+    return run_command
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
+from tests.nursery import MODELS, ROOT
+
 NAME = "forked"
-ROOT = Path(__file__).parents[1]
-_NURSERIES: dict[tuple[str, str | None], Nursery] = {}
+_NURSERIES: dict[tuple[str, str | None, bool], Nursery] = {}
 
 
 class Nursery:
@@ -50,7 +50,7 @@ class Kernel:
 
     def __init__(self, command: list[str], env: dict[str, str], cwd: str | None) -> None:
         _, _, module, *arguments = command
-        key = module, env.get("PYTHONHASHSEED")
+        key = module, env.get("PYTHONHASHSEED"), MODELS in env
         if key not in _NURSERIES:
             _NURSERIES[key] = Nursery(module, env)
         self._nursery = _NURSERIES[key]

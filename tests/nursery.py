@@ -14,8 +14,11 @@ import os
 import runpy
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+MODELS = "LLM_USER_PATH"
 PLAIN, OURS = "ipykernel_launcher", "rlmnb.kernel"
 _LOADED = {PLAIN: "ipykernel.kernelapp", OURS: "rlmnb.kernel.app"}
 
@@ -27,6 +30,14 @@ def load(module: str) -> None:
 
     del sys.modules["debugpy"]
     importlib.import_module(_LOADED[module])
+    load_models()
+
+
+def load_models() -> None:
+    """Import the library of models where one is served: that takes longer than all the rest."""
+    if MODELS in os.environ:
+        for name in ("llm.default_plugins.openai_models", "genai_prices"):
+            importlib.import_module(name)
 
 
 def serve() -> dict[str, Any]:
@@ -45,12 +56,17 @@ def serve() -> dict[str, Any]:
 
 
 def become(asked: dict[str, Any]) -> None:
-    """Be as a process that was started with these arguments, there, in that environment."""
+    """Be as a kernel that was started with these arguments, there, in that environment."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    settle({**asked, "env": {**asked["env"], "JPY_PARENT_PID": str(os.getppid())}})
+
+
+def settle(asked: dict[str, Any]) -> None:
+    """Be as a process that was started with these arguments, there, in that environment."""
     os.environ.clear()
-    os.environ.update(asked["env"], JPY_PARENT_PID=str(os.getppid()))
+    os.environ.update(asked["env"])
     time.tzset()
     os.chdir(asked["cwd"])
     sys.argv[1:] = asked["arguments"]

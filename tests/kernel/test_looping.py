@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 
 from rlmnb import Session
 from rlmnb.models.decisions import PROMPT_LIMIT
-from rlmnb.replay import warm
 from rlmnb.testing.chat_api import (
     Answer,
     ChatApi,
@@ -33,14 +31,6 @@ from tests.conftest import Run, notebook_of
 
 pytestmark = pytest.mark.kernel
 Decide = Callable[[ChatRequest], Any]
-
-
-@pytest.fixture(autouse=True)
-def no_kernel_is_left() -> Iterator[None]:
-    yield
-    for each in warm.running():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGKILL)
 
 
 @pytest.fixture
