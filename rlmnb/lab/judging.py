@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from rlmnb.graph.traces import CodeCell, survey
+from rlmnb.graph.environment import CodeCell
+from rlmnb.graph.traces import survey
 from rlmnb.replay.cells import code_cells, files_now, starting_environment
 from rlmnb.session import Session
 from rlmnb.store.layout import Place

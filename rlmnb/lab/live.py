@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from rlmnb.errors import RlmnbError
-from rlmnb.lab import document, outside
+from rlmnb.lab import document, outside, persisting
 from rlmnb.lab.confining import Confines, is_ours
 from rlmnb.lab.trusting import Trust, unmarked
 from rlmnb.lab.watching import Version, version_of
@@ -101,6 +101,8 @@ class Live:
                 try:
                     await self._tend(name, *room)
                 except (RlmnbError, OSError, RuntimeError, LookupError, TypeError, ValueError):
+                    if not self._is_serving():
+                        break  # the server ended meanwhile, and its documents with it
                     # A lease that is not renewed ends by itself: nothing is lost meanwhile.
                     self._log.exception("rlmnb: a live document could not be looked after")
                     self._held.pop(name, None)
@@ -110,15 +112,17 @@ class Live:
         held = self._held.get(name)
         if held is None or held.room is not room:
             held = Room(place, room_id, room)
-            outside.guard(room, room_id, partial(self._explained, held))
+            explained = partial(self._explained, held)
+            outside.guard(room, room_id, explained)
+            persisting.see_through(room, explained)
         if not await self._keep(held):
             self._held.pop(name, None)
             return
         self._held[name] = held
-        behind = outside.is_behind(room, place)
-        if behind and await self._explained(held):
-            outside.acknowledge(room, place)
-        elif not behind and not held.base and room.ready:
+        news = outside.unheard(room, place)
+        if news is not None and await self._explained(held):
+            outside.acknowledge(room, news)
+        elif news is None and not held.base and room.ready:
             held.base = await self._aside(notebook.read_whole, place.notebook)
         await self._feed(held)
 
@@ -128,14 +132,21 @@ class Live:
             and await self._aside(outside.is_explained, held.place, held.base)
         )
 
+    @property
+    def _serving(self) -> Any:
+        shared = self._settings.get("jupyter_server_ydoc")
+        return getattr(shared, "ywebsocket_server", None)
+
+    def _is_serving(self) -> bool:
+        """Tell whether documents are still served; they are given up before the server ends."""
+        return bool(getattr(self._serving, "running", True))
+
     def _rooms(self) -> dict[str, tuple[Place, str, Any]]:
         """Return the rooms in which a notebook of ours is open."""
-        shared = self._settings.get("jupyter_server_ydoc")
         paths = self._settings.get("file_id_manager")
-        serving = getattr(shared, "ywebsocket_server", None)
-        rooms = getattr(serving, "rooms", {})
-        if paths is None or not getattr(serving, "running", True):
+        if paths is None or not self._is_serving():
             return {}  # a server that is about to end gives its documents up before it does
+        rooms = getattr(self._serving, "rooms", {})
         found = {}
         for room_id, room in list(rooms.items()):
             kind, _, file_id = str(room_id).partition(":notebook:")

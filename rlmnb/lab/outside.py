@@ -55,16 +55,13 @@ def guard(room: Any, room_id: str, explained: Callable[[], Awaitable[bool]]) -> 
     subscriptions[room_id] = asked
 
 
-def is_behind(room: Any, place: Place) -> bool:
-    """Tell whether the room has not heard of the latest version of its file."""
+def unheard(room: Any, place: Place) -> datetime | None:
+    """Return of when the latest version of the file is, None if the room has heard of it."""
     known = getattr(getattr(room, "_file", None), "last_modified", None)
-    return isinstance(known, datetime) and known < _modified(place)
+    latest = datetime.fromtimestamp(os.stat(place.notebook).st_mtime, UTC)
+    return latest if isinstance(known, datetime) and known < latest else None
 
 
-def acknowledge(room: Any, place: Place) -> None:
-    """Let the room take the version on disk for one that it knows."""
-    room._file.last_modified = _modified(place)
-
-
-def _modified(place: Place) -> datetime:
-    return datetime.fromtimestamp(os.stat(place.notebook).st_mtime, UTC)
+def acknowledge(room: Any, version: datetime) -> None:
+    """Let the room take a version of the file for one that it knows."""
+    room._file.last_modified = max(room._file.last_modified, version)

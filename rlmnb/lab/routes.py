@@ -19,7 +19,7 @@ from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.store import sessions
 from rlmnb.store.layout import Place, sessions_root
-from rlmnb.views import effectful
+from rlmnb.views import effectful, replies
 
 if TYPE_CHECKING:
     from rlmnb.lab.desk import Desk
@@ -152,6 +152,7 @@ def _drawn(place: Place, form: str, cell: str | None, every: bool) -> str:
         session.index,
         stale_cells(session),
         effectful=effectful(session.cells),
+        replies=replies(session.cells),
         cell=chosen,
         by_turn=False if every else None,
     )

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, Response, ViewportSize, expect
 
 from rlmnb import Session
 from rlmnb import append as append_cell
@@ -34,11 +34,10 @@ _OPEN = """async path => {
     const others = [...jupyterapp.shell.widgets('main')].filter(each => each !== opened);
     others.forEach(each => each.dispose());
 }"""
-# A promise in a box: a bare one would be waited for at once.
-_SAVED = """() => ({over: new Promise(done => {
-    jupyterapp.shell.currentWidget.context.saveState.connect(
-        (_, state) => state.startsWith('completed') && done());
-})})"""
+_NOTE_SAVES = """() => {
+    const states = window.saves = [];
+    jupyterapp.shell.currentWidget.context.saveState.connect((_, state) => states.push(state));
+}"""
 _LEAVE = """() => {
     [...jupyterapp.shell.widgets('main')].forEach(each => each.dispose());
     document.querySelectorAll('.jp-Notification-Toast-Close').forEach(each => each.click());
@@ -80,9 +79,12 @@ class Open:
 
     def save(self) -> None:
         """Save as a person does, and wait until Lab says that it is done."""
-        saved = self.page.evaluate_handle(_SAVED)
+        self.page.evaluate(_NOTE_SAVES)
         self.page.keyboard.press("Control+s")
-        saved.evaluate("saved => saved.over")
+        # Waited for with a limit, which a promise would not be.
+        self.page.wait_for_function("() => saves.some(state => state !== 'started')")
+        states = self.page.evaluate("() => saves")
+        assert any(state.startswith("completed") for state in states), states
         self.page.wait_for_function(f"() => !{_MODEL}.dirty")
 
     def run(self, number: int) -> None:
@@ -127,6 +129,11 @@ class Open:
 def is_lab(page: Page, url: str) -> bool:
     """Tell whether a page has a server's JupyterLab in it."""
     return bool(url) and page.url.startswith(f"{url}/lab")
+
+
+def is_save(answer: Response) -> bool:
+    """Tell whether a notebook was saved; JupyterLab writes its workspace in the same way."""
+    return answer.request.method == "PUT" and "/api/contents/" in answer.url
 
 
 def leave(page: Page) -> None:

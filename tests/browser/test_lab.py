@@ -12,6 +12,7 @@ from tests.browser.driving import (
     Open,
     append,
     append_cell,
+    is_save,
     make_words,
     notebook_of,
     path_of,
@@ -48,7 +49,7 @@ def test_opening_and_saving_leaves_every_byte(page: Page, lab: Lab) -> None:
     opened.expect_state(1, "fresh")
     opened.ready()
     assert not page.evaluate("() => jupyterapp.shell.currentWidget.content.model.dirty")
-    with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
+    with page.expect_response(is_save) as saved:
         page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     assert saved.value.ok
     assert notebook_of(session).read_bytes() == before

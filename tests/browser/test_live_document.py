@@ -19,7 +19,7 @@ from rlmnb.store import journal, lease
 from rlmnb.store.append import append
 from rlmnb.store.layout import session_place
 from rlmnb.store.notebook import appended_of
-from tests.browser.sharing import EXTENSIONS, opened, saved, until
+from tests.browser.sharing import EXTENSIONS, Person, opened, saved, until
 from tests.conftest import append_many, assert_valid, ids_in, notebook_of
 from tests.lab.serving import Server, served
 
@@ -127,6 +127,62 @@ def test_typing_while_twenty_cells_arrive_keeps_every_key_and_every_cell(server)
 
     late = asyncio.run(story())
     assert [cell.cell_id for cell in Session.open("demo").cells] == ids + late
+    assert_valid(notebook_of("demo"))
+
+
+async def saved_again_and_again(person: Person, times: int) -> None:
+    """Type and save by hand, and find on disk what was typed as soon as it is said to be saved."""
+    for number in range(times):
+        person.type(0, f"\n# {number}")
+        await asyncio.sleep(0.05)  # on its way to the server
+        assert await person.save() == "success"
+        assert f"# {number}" in "".join(on_disk()["cells"][0]["source"])
+
+
+def test_a_save_by_hand_while_others_write_is_answered_once_it_is_done(server):
+    ids = append_many("demo", 50, output="text " * 1000)
+
+    async def type_on(person: Person) -> None:
+        while True:
+            person.type(1, "#")
+            await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        async with opened(server, DEMO) as one, opened(server, DEMO) as other:
+            await leased()
+            typing = asyncio.create_task(type_on(other))
+            saving = asyncio.create_task(saved_again_and_again(one, 10))
+            for number in range(20):
+                wrote = await asyncio.to_thread(append, "demo", {"source": f"n{number} = 1"})
+                ids.append(wrote.cell_id)
+            await saving
+            typing.cancel()
+            await one.sees(lambda me: me.ids == ids)
+
+    asyncio.run(story())
+    assert ids_in("demo") == ids
+
+
+def test_a_save_by_hand_after_the_lease_ran_out_keeps_what_was_typed(server):
+    ids = append_many("demo", 2)
+
+    async def story() -> None:
+        async with opened(server, DEMO) as person:
+            await leased()
+            saving = asyncio.create_task(saved_again_and_again(person, 20))
+            for number in range(20):
+                # As if the server had not come round to renew it.
+                Path(session_place("demo").lease).unlink(missing_ok=True)
+                wrote = await asyncio.to_thread(append, "demo", {"source": f"n{number} = 1"})
+                ids.append(wrote.cell_id)
+                await asyncio.sleep(0.05)
+            await saving
+            await person.sees(lambda me: me.ids == ids)
+            kept = [line for line in person.cells[0]["source"].splitlines() if line[0] == "#"]
+            assert kept == [f"# {number}" for number in range(20)]
+            await until(lambda: ids_of_disk() == ids)
+
+    asyncio.run(story())
     assert_valid(notebook_of("demo"))
 
 

@@ -119,5 +119,6 @@ def test_a_cell_that_fails_in_a_replay_is_marked_and_told_of(page: Page, lab: La
     toasts(page, "1 failed")
     opened.expect_state(2, "failed")
     opened.expect_state(3, "stale")
+    expect(page.locator(".rlmnb-status")).to_have_text("3 stale, 1 of them failed")
     expect(opened.cell(2)).to_contain_text("TypeError")
     assert "TypeError" in notebook_of(session).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.driving import (
     Open,
     append,
+    is_save,
     make_words,
     path_of,
     rlmnb,
@@ -86,7 +87,7 @@ def test_overwriting_after_a_conflict_keeps_both_sides(page: Page, lab: Lab) -> 
     page.keyboard.press("Control+s")
     dialog = page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("File Changed")
-    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+    with page.expect_response(is_save):
         dialog.get_by_role("button", name="Overwrite").click()
     kept = sources_of(session)
     assert "mine = 1" in kept

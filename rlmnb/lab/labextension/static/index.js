@@ -18,8 +18,11 @@ const COMMANDS = {
 
 function summary(status) {
   const { stale = 0, failed = 0, fresh = 0, tokens_saved: saved = 0 } = status?.summary || {};
+  // Most cells that failed are stale, and counted there.
+  const both = (status?.cells || []).filter(cell => cell.state === 'failed' && cell.causes.length).length;
   const parts = [stale ? `${stale} stale` : failed ? '' : `${fresh} fresh`];
-  parts.push(failed ? `${failed} failed` : '', saved ? `${counted(saved, 'token')} saved` : '');
+  parts.push(both ? `${both} of them failed` : '', failed > both ? `${failed - both} failed` : '');
+  parts.push(saved ? `${counted(saved, 'token')} saved` : '');
   return parts.filter(Boolean).join(', ');
 }
 
