@@ -26,7 +26,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from rlmnb.errors import KernelError, StorageError
 from rlmnb.files import remove_tree
-from rlmnb.kernel.asked import NUMBER
+from rlmnb.kernel.asked import LEFT_OVER, NUMBER
 from rlmnb.processes import is_alive
 from rlmnb.replay.channels import Channels, Manager
 from rlmnb.store.layout import Place
@@ -42,6 +42,20 @@ _PREFIX = "rlmnb-kernel-"
 _LONGEST = 60
 
 
+class _Client(NotebookClient):
+    """nbclient, which watches a kernel no longer than somebody waits for a cell."""
+
+    async def _async_poll_kernel_alive(self) -> None:
+        reply = self.task_poll_for_reply
+        assert reply is not None
+        # Its own goes on after an interrupt, and then complains of the kernel that we have ended.
+        while not (await asyncio.wait([reply], timeout=_LOOK_SECONDS))[0]:
+            try:
+                await self._async_check_alive()
+            except DeadKernelError:
+                reply.cancel()
+
+
 class ManagedKernel:
     """A running kernel. `run` executes one cell the way nbclient does."""
 
@@ -53,6 +67,8 @@ class ManagedKernel:
         self.changed: set[int] = set()
         self._updates: set[str] = set()
         self._running = -1
+        # Variables that the kernel is told to take away with the next that is asked of it.
+        self.left_over: list[str] = []
         # What the kernel is told with a cell, and whoever wants to hear of each run.
         self.about: Callable[[int], dict[str, Any]] = lambda _: {}
         self.heard: Callable[[int, dict[str, Any]], None] = lambda *_: None
@@ -68,6 +84,7 @@ class ManagedKernel:
         """Tell the kernel the number a cell would have if all of them ran: tracebacks show it."""
         if message["msg_type"] == "execute_request" and not message["content"]["silent"]:
             message["metadata"][NUMBER] = self.numbers[self._running]
+            message["metadata"][LEFT_OVER], self.left_over = self.left_over, []
             # As JupyterLab does, it says which cell this is.
             message["metadata"] |= self.about(self._running)
         return self._send(message)
@@ -151,6 +168,7 @@ class ManagedKernel:
 
         Also return the variables that are no longer what they were because of it.
         """
+        absent, self.left_over = [*self.left_over, *absent], []
         asked = {"wanted": wanted, "absent": absent, "sources": sources, "numbers": numbers}
         found = await self.ask("restore_state", asked)
         return found["failed"], found["outdated"]
@@ -234,7 +252,7 @@ async def attached_kernel(
     If the block ends early, whatever cell runs then is interrupted: nobody waits for it any more.
     """
     process = _Process(pid, is_alive)
-    client = NotebookClient(
+    client = _Client(
         notebook,
         km=process,  # type: ignore[arg-type]
         # Its own setting takes whole seconds only.
@@ -308,7 +326,7 @@ async def managed_kernel(
         language="python",
         env=environment,
     )
-    client = NotebookClient(
+    client = _Client(
         notebook,
         km=manager,
         # Its own setting takes whole seconds only.
