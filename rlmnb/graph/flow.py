@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from rlmnb.graph.environment import ABSENT, Run
 from rlmnb.graph.facts import Facts
 from rlmnb.graph.names import reads_at_once
 from rlmnb.graph.shape import Shape, shape_of
-from rlmnb.graph.traces import ABSENT, Run
 
 _TEXT = ("markdown", "raw")
 

@@ -24,6 +24,7 @@ _UNFINISHED = {
 
 # How a cause is worded that says no more than that a cell above is stale, or has run.
 _FOLLOWS = re.compile(r" is stale \(| (changes|was made anew|runs again|is written anew above)$")
+_REASON = re.compile(r", (?=variable |file |may )")
 _CAME = re.compile(r"(?: from |^)(\S+?)(?:, which it depends on,)? changed$")
 
 
@@ -72,11 +73,9 @@ def find_stale(
         entry = cells[cell_id]
         causes = _own_causes(entry) + condition_causes(entry, cells, now)
         causes += _file_causes(entry, index, files_now)
-        causes += [
-            f"{parent} is stale ({entry['reasons'][parent]})"
-            for parent in entry["dependencies"]
-            if parent in stale
-        ]
+        for parent in entry["dependencies"]:
+            if parent in stale:
+                causes += _following(parent, entry["reasons"][parent])
         if not causes:
             continue
         stale[cell_id] = causes
@@ -85,6 +84,20 @@ def find_stale(
                 seen.add(child)
                 heapq.heappush(waiting, (place[child], child))
     return stale
+
+
+def _following(parent: str, reasons: str) -> list[str]:
+    """Say what a cell takes from one that is stale, in the words of a replay."""
+    causes = []
+    for reason in _REASON.split(reasons):
+        kind, _, what = reason.partition(" ")
+        if kind in ("variable", "file"):
+            causes.append(f"{what} from {parent} changes")
+        elif kind == "may":
+            causes.append(f"{parent} is stale ({reason})")
+        else:
+            causes.append(f"{parent}, which it depends on, changes")
+    return list(dict.fromkeys(causes))
 
 
 def condition_causes(

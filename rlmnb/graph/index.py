@@ -16,6 +16,8 @@ Index = dict[str, Any]
 _STORY = ("markdown", "raw")
 _FINISHED = frozenset({"completed", "promoted"})
 _ODD = frozenset({"edited", "problem", "missing", "below", "condition"})
+# What is said of a cell because of where it stands among the others.
+_LINKS = frozenset({"number", "dependencies", "dependents", "reasons", "missing", "below"})
 
 
 def link(facts: Sequence[Facts], about: Mapping[str, Any]) -> Index:
@@ -101,6 +103,11 @@ def extend(
         "writers": writers.as_dict(),
     }
     return index, changed
+
+
+def facts_in(entry: Facts) -> Facts:
+    """Return what an entry of an index that is not tangled says of its cell alone."""
+    return {key: value for key, value in entry.items() if key not in _LINKS}
 
 
 def is_suspect(entry: Facts) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from rlmnb.graph.ambient import CHANCE, INITIAL, state_of
 from rlmnb.graph.effects import effects_of
 from rlmnb.graph.flow import Flow, Subject, flow_of
 from rlmnb.graph.rules import RULES
-from rlmnb.graph.traces import INITIAL
 
 __all__ = ["RULES", "Remark", "Subject", "remarks_on"]
 
@@ -29,12 +29,13 @@ _FINE_RUN = 5
 _SHOWN = 4
 
 _QUIET_STATE = ("$warnings", "$figures", "$logging", "$random", "$numpy.random", "$shell")
-_CHANCE = ("$random", "$numpy.random")
 _STATE_WORDS = {
     "$cwd": "the working directory",
     "$environ": "environment variables",
     "$sys.path": "sys.path",
     "$locale": "the locale",
+    "$python": "Python's own settings",
+    "$directories": "the directories that %cd goes back to",
     "$recursion limit": "the recursion limit",
     "$patched": "a library's own attributes",
     "$builtins": "Python's built-in names",
@@ -206,10 +207,9 @@ def _hidden_state(flow: Flow) -> Iterator[Said]:
 
 
 def _changed_state(cell: Subject, *, late: bool) -> Iterator[Said]:
+    written = dict.fromkeys(map(state_of, cell.hidden_writes))
     names = [
-        name
-        for name in cell.hidden_writes
-        if name not in _QUIET_STATE and not name.startswith("$module:")
+        name for name in written if name not in _QUIET_STATE and not name.startswith("$module:")
     ]
     if cell.trace is None:
         names = [name for name, pattern in _STATE_IN_CODE.items() if pattern.search(cell.source)]
@@ -231,7 +231,7 @@ def _changed_state(cell: Subject, *, late: bool) -> Iterator[Said]:
 
 def _unseeded(cell: Subject) -> Iterator[Said]:
     reads = cell.trace["reads"] if cell.trace is not None else {}
-    drawn = [name[1:] for name in _CHANCE if reads.get(name) == INITIAL]
+    drawn = [name[1:] for name in CHANCE if reads.get(name) == INITIAL]
     if drawn and not re.search(r"seed|random_state|setstate|set_state", cell.source):
         yield (
             cell,

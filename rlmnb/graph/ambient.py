@@ -1,0 +1,47 @@
+"""State that no variable holds and every cell may read: the environment, options, patches.
+
+Its names begin with `$`. State with keys of its own, such as a library's options, is written key by
+key (`$pandas[display.width]`) and read whole (`$pandas`), for code does not say which it looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rlmnb.digest import of_value
+
+INITIAL = "initial"
+CHANCE = ("$random", "$numpy.random")
+_ONLY_WHEN_USED = (*CHANCE, "$figures")
+
+
+def is_ambient(name: str) -> bool:
+    """Tell whether this is state that every cell may read."""
+    return name.startswith("$") and name not in _ONLY_WHEN_USED and not name.startswith("$module:")
+
+
+def keyed(state: str, key: str) -> str:
+    """Return the name of one key of a piece of state."""
+    return f"{state}[{key}]"
+
+
+def split(name: str) -> tuple[str, str | None]:
+    """Return the piece of state that a name belongs to, and which key of it the name is."""
+    state, bracket, key = name.partition("[")
+    return state, key[:-1] if bracket else None
+
+
+def state_of(name: str) -> str:
+    """Return the piece of state that a name belongs to."""
+    return name.partition("[")[0]
+
+
+def states_of(names: Iterable[str]) -> set[str]:
+    """Return the pieces of state that names belong to."""
+    return {name.partition("[")[0] for name in names}
+
+
+def whole(parts: Mapping[str, str]) -> str:
+    """Return the digest of a piece of state with keys, from the digests of its keys."""
+    changed = sorted((name, now) for name, now in parts.items() if now != INITIAL)
+    return of_value(changed) if changed else INITIAL
