@@ -7,11 +7,15 @@ used; the others as read by every cell, because any code may depend on them.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import _socket
+import calendar
 import gc
 import importlib
 import locale
 import os
 import random
+import signal
 import sys
 import time
 import warnings
@@ -19,11 +23,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.errors import ObjectError
+from rlmnb.graph.ambient import INITIAL, keyed, split
 from rlmnb.kernel import libraries, streams
-from rlmnb.kernel.canonical import value_digest
+from rlmnb.kernel.canonical import behind, value_digest
 
-INITIAL = "initial"
-CHANCE = frozenset({"$random", "$numpy.random"})
 _NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
 
@@ -31,7 +35,8 @@ class Facet:
     """One piece of such state. `now` is None while it is as it was at the start.
 
     Where `restore` is missing, the cell that brought it to where it is has to run again; `reset`
-    alone brings it back to the start.
+    alone brings it back to the start. If it has keys, they are told of one by one: those that are
+    not as they were at the start.
     """
 
     def __init__(
@@ -40,11 +45,27 @@ class Facet:
         now: Callable[[], Any],
         restore: Callable[[Any], None] | None = None,
         reset: Callable[[], None] | None = None,
+        *,
+        has_keys: bool = False,
     ) -> None:
         self.name = name
         self.now = now
         self.restore = restore
         self.reset = reset
+        self.has_keys = has_keys
+
+    def put(self, key: str | None, value: Any) -> None:
+        """Put it back to a state it was in, or a key of it: a list of the value, None if unset."""
+        if key is None and self.has_keys and value is not None:
+            raise ObjectError(f"{self.name} was stored as a whole, by an earlier version")
+        if key is not None:
+            others = {name: each for name, each in (self.now() or {}).items() if name != key}
+            value = {**others, key: value[0]} if value else others
+            value = value or None
+        if self.restore is not None:
+            self.restore(value)
+        elif self.reset is not None and value is None:
+            self.reset()
 
 
 def _interpreter_facets() -> Iterable[Facet]:
@@ -93,9 +114,13 @@ def _interpreter_facets() -> Iterable[Facet]:
         sys.path[:] = path if value is None else value
 
     yield Facet("$cwd", lambda: _unless(os.getcwd(), cwd), lambda value: os.chdir(value or cwd))
-    yield Facet("$environ", environ_now, restore_environ)
+    yield Facet("$environ", environ_now, restore_environ, has_keys=True)
     yield Facet("$sys.path", lambda: _unless(list(sys.path), path), restore_path)
     yield Facet("$warnings", filters_now, restore_filters)
+    handlers = _handlers()
+    yield _interpreter()
+    yield Facet("$signals", lambda: _signals(handlers))
+    yield Facet("$csv", lambda: _dialects() or None)
     yield Facet(
         "$recursion limit",
         lambda: _unless(sys.getrecursionlimit(), limit),
@@ -113,6 +138,64 @@ def _interpreter_facets() -> Iterable[Facet]:
     )
 
 
+def _set_argv(value: list[str]) -> None:
+    sys.argv[:] = value
+
+
+# What Python and its library keep for the whole process: how to look at it, how to set it.
+_Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
+_OF_PYTHON: dict[str, _Setting] = {
+    "argv": (lambda: list(sys.argv), _set_argv),
+    "gc threshold": (gc.get_threshold, lambda value: gc.set_threshold(*value)),
+    "int digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    "switch interval": (sys.getswitchinterval, sys.setswitchinterval),
+    "socket timeout": (_socket.getdefaulttimeout, _socket.setdefaulttimeout),
+    "first weekday": (calendar.firstweekday, calendar.setfirstweekday),
+}
+
+
+def _interpreter() -> Facet:
+    start = {key: get() for key, (get, _) in _OF_PYTHON.items()}
+
+    def now() -> dict[str, Any] | None:
+        found = {key: get() for key, (get, _) in _OF_PYTHON.items()}
+        return {key: each for key, each in found.items() if each != start[key]} or None
+
+    def restore(value: dict[str, Any] | None) -> None:
+        for key, each in (start | (value or {})).items():
+            get, put = _OF_PYTHON[key]
+            if get() != each:
+                put(each)
+
+    return Facet("$python", now, restore, has_keys=True)
+
+
+# What an interrupt does is the kernel's own business, from cell to cell.
+_SIGNALS = sorted(map(int, signal.valid_signals() - {signal.SIGINT}))
+
+
+def _handlers() -> list[Any]:
+    return list(map(_signal.getsignal, _SIGNALS))  # which makes no enumeration of each
+
+
+def _signals(start: list[Any]) -> dict[int, str] | None:
+    now = _handlers()
+    if now == start:
+        return None
+    both = zip(_SIGNALS, now, start, strict=True)
+    return {number: value_digest({}, each) for number, each, was in both if each != was}
+
+
+def _dialects() -> dict[str, list[str]]:
+    csv: Any = sys.modules.get("_csv")
+    parts = ("delimiter", "quotechar", "escapechar", "doublequote", "quoting", "lineterminator")
+    return {
+        name: [repr(getattr(csv.get_dialect(name), part)) for part in parts]
+        for name in (csv.list_dialects() if csv is not None else ())
+        if name not in ("excel", "excel-tab", "unix")
+    }
+
+
 def _is_numpys(each: Any) -> bool:
     """Tell whether it is numpy's import that sets this filter of warnings.
 
@@ -125,6 +208,16 @@ def _is_numpys(each: Any) -> bool:
     return action == "ignore" and category is Warning and text in _NUMPYS
 
 
+def _effective(filters: list[Any]) -> list[Any]:
+    """Return the filters that can match a warning: the first of those for the same warnings."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for each in filters:
+        found.setdefault(tuple(each[1:]), each)
+        if tuple(each[1:]) == (None, Warning, None, 0):
+            break  # nothing gets past it
+    return list(found.values())
+
+
 def _unless(now: Any, start: Any) -> Any:
     return None if now == start else now
 
@@ -135,6 +228,19 @@ def _locale() -> str:
 
 def _set_locale(value: str) -> None:
     locale.setlocale(locale.LC_ALL, value)
+
+
+def _digest(name: str, value: Any) -> str:
+    if name == "$warnings":
+        value = _effective(value)
+    elif split(name)[1] is not None and not _is_atom(value[0]):
+        # A function shows itself by its address.
+        value = value_digest({}, value)
+    return digest.of_text(f"{name} {value!r}")
+
+
+def _is_atom(value: Any) -> bool:
+    return isinstance(value, str | int | float | None)
 
 
 def _streams_now(namespace: dict[str, Any]) -> list[str] | None:
@@ -180,38 +286,98 @@ class Hidden:
     """What this kernel started with, and how it differs now."""
 
     def __init__(self, shell: Any = None) -> None:
-        described = [Facet(*each) for each in libraries.facets(shell)]
-        # Attributes of libraries that cells have set, each with the digest of its value.
-        self.patched: dict[str, str] = {}
-        described.append(Facet("$patched", lambda: dict(sorted(self.patched.items())) or None))
+        described = [
+            Facet(*each, has_keys=each[0] in libraries.WITH_KEYS)
+            for each in libraries.facets(shell)
+        ]
         namespace = shell.user_ns if shell is not None else {}
+        self._namespace, self._shell = namespace, shell
+        # Attributes of libraries that cells have set.
+        self.patched: dict[str, Any] = {}
+        self._builtins = libraries.Builtins()
+        # The variables that such things lead to: any code may reach them there.
+        self.leads_to: dict[str, set[str]] = {}
+        # And the libraries.
+        self.reaches: frozenset[str] = frozenset()
+        described.append(Facet("$patched", lambda: self._digests_of(self._patches())))
+        if shell is not None:
+            described.append(Facet("$builtins", lambda: self._digests_of(self._builtins.changed())))
         described.append(
             Facet("$streams", lambda: _streams_now(namespace), reset=streams.reset),
         )
         facets = [*_interpreter_facets(), *described, *_chance_facets()]
         self._facets = {facet.name: facet for facet in facets}
-        self.ambient = tuple(name for name in self._facets if name not in CHANCE)
+        self._filters = list(warnings.filters)
+
+    def _patches(self) -> dict[str, Any]:
+        return self.patched | libraries.accessors_of_pandas()
+
+    def _digests_of(self, values: dict[str, Any]) -> dict[str, str] | None:
+        found = sorted(values.items())
+        return {name: value_digest(self._namespace, each) for name, each in found} or None
+
+    def follow(self, now: dict[str, Any]) -> None:
+        """Look what state that holds objects leads to."""
+        held: dict[str, Any] = {
+            "$patched": self._patches(),
+            "$builtins": self._builtins.changed(),
+            "$logging": libraries.given_to_logging(),
+        }
+        if self._shell is not None:
+            given = libraries.registered(self._shell)
+            held |= {keyed("$shell", kind): functions for kind, functions in given.items()}
+        # How a number is shown can be a function.
+        held |= {
+            name: value
+            for name, value in now.items()
+            if split(name)[1] is not None and name not in held and not _is_atom(value[0])
+        }
+        self.leads_to, self.reaches = {}, frozenset()
+        for name, values in held.items():
+            if values:
+                names, packages = behind(self._namespace, values)
+                self.reaches |= packages
+                if names:
+                    self.leads_to[name] = names
 
     def values(self) -> dict[str, Any]:
-        """Return the present state of each, None where it is as it was at the start."""
-        return {name: facet.now() for name, facet in self._facets.items()}
+        """Return the present state of each, and of each key that is not as it was at the start."""
+        found: dict[str, Any] = {}
+        for name, facet in self._facets.items():
+            now = facet.now()
+            if facet.has_keys:
+                # In a list: None is a value that an option can have.
+                found |= {keyed(name, key): [each] for key, each in (now or {}).items()}
+            else:
+                found[name] = now
+        return found
 
     def can_restore(self, name: str) -> bool:
         """Tell whether a state can be put back, or has to be made again."""
-        return self._facets[name].restore is not None
+        return self._facets[split(name)[0]].restore is not None
 
     def digests(self, values: dict[str, Any] | None = None) -> dict[str, str]:
         """Return the digest of each."""
         values = self.values() if values is None else values
         return {
-            name: INITIAL if value is None else digest.of_text(repr(value))
+            name: INITIAL if value is None else _digest(name, value)
             for name, value in values.items()
         }
 
+    def has_only(self, filters: list[tuple[Any, ...]]) -> bool:
+        """Tell whether filters of warnings are what they would be if only these had been set."""
+        alone = list(self._filters)
+        for each in filters:
+            alone = [each, *(other for other in alone if other != each)]
+        now = [each for each in warnings.filters if not _is_numpys(each)]
+        return _effective(alone) == _effective(now)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the value of every line is shown, and not of the last alone."""
+        return getattr(self._shell, "ast_node_interactivity", "last_expr") == "all"
+
     def restore(self, name: str, value: Any) -> None:
         """Put one back to a state it was in."""
-        facet = self._facets[name]
-        if facet.restore is not None:
-            facet.restore(value)
-        elif facet.reset is not None and value is None:
-            facet.reset()
+        state, key = split(name)
+        self._facets[state].put(key, value)

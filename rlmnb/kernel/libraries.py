@@ -7,6 +7,7 @@ does not. Where what was set can be set again, that is told too.
 from __future__ import annotations
 
 import builtins
+import contextvars
 import importlib
 import logging
 import sys
@@ -16,12 +17,16 @@ from typing import Any
 
 from rlmnb.kernel import streams
 from rlmnb.kernel.canonical import value_digest
+from rlmnb.kernel.identity import identity
 
 _Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
 # Set by IPython and its display hook, cell by cell.
 _BUILTIN_NOISE = frozenset({"_", "__IPYTHON__", "display", "get_ipython", "input", "breakpoint"})
 _DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 _BACKEND = "matplotlib_inline.backend_inline"
+_PLAIN_TEXT = ("float_format", "pprint")
+# Settings that are told of key by key.
+WITH_KEYS = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$shell"})
 _INLINE = (f"module://{_BACKEND}", "inline")
 
 
@@ -33,13 +38,21 @@ def facets(shell: Any) -> Iterable[_Entry]:
     yield "$decimal", _decimal, _set_decimal
     yield "$logging", _changed(_logging), None
     if shell is not None:
-        yield "$builtins", _patched_builtins(shell.user_ns), None
+        yield "$directories", *_directories(shell.user_ns.get("_dh", []))
         yield (
             "$extensions",
             _changed(lambda: sorted(shell.extension_manager.loaded)),
             lambda value: _load_extensions(shell, value or ()),
         )
-        yield "$shell", _changed(lambda: _shell(shell)), None
+        fresh, configured = _shell(shell) | _FRESH_INLINE, _configured(shell)
+        yield (
+            "$shell",
+            lambda: {
+                **(_other_than(fresh, _shell(shell)) or {}),
+                **dict(_configured(shell).items() - configured.items()),
+            },
+            None,
+        )
 
 
 def _changed(look: Callable[[], Any]) -> Callable[[], Any]:
@@ -56,19 +69,28 @@ def _numpy() -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "get_printoptions"):
         return None
-    found = {"errors": numpy.geterr(), "print": numpy.get_printoptions()}
-    return None if found == _fresh_numpy(found["print"]) else found
+    return _other_than(_FRESH_NUMPY, _numpy_settings(numpy))
 
 
-def _fresh_numpy(known: dict[str, Any]) -> dict[str, Any]:
-    """Return numpy's settings at import; what a newer version adds counts as untouched."""
-    fresh = {
-        "edgeitems": 3, "threshold": 1000, "floatmode": "maxprec", "precision": 8,
-        "suppress": False, "linewidth": 75, "nanstr": "nan", "infstr": "inf", "sign": "-",
-        "formatter": None, "legacy": False, "override_repr": None,
-    }  # fmt: skip
-    errors = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
-    return {"errors": errors, "print": {key: fresh.get(key, known[key]) for key in known}}
+# What numpy's settings are at import; what a newer version adds counts as untouched.
+_FRESH_NUMPY = {
+    "print.edgeitems": 3, "print.threshold": 1000, "print.floatmode": "maxprec",
+    "print.precision": 8, "print.suppress": False, "print.linewidth": 75, "print.nanstr": "nan",
+    "print.infstr": "inf", "print.sign": "-", "print.formatter": None, "print.legacy": False,
+    "print.override_repr": None,
+    "error.divide": "warn", "error.over": "warn", "error.under": "ignore", "error.invalid": "warn",
+    "call": None,
+}  # fmt: skip
+
+
+def _numpy_settings(numpy: Any) -> dict[str, Any]:
+    printing = {f"print.{key}": value for key, value in numpy.get_printoptions().items()}
+    errors = {f"error.{key}": value for key, value in numpy.geterr().items()}
+    return {**printing, **errors, "call": numpy.geterrcall()}
+
+
+def _other_than(fresh: dict[str, Any], now: dict[str, Any]) -> dict[str, Any] | None:
+    return {key: value for key, value in now.items() if value != fresh.get(key, value)} or None
 
 
 def _set_numpy(value: Any) -> None:
@@ -76,9 +98,15 @@ def _set_numpy(value: Any) -> None:
         return
     import numpy
 
-    value = value or _fresh_numpy(dict(numpy.get_printoptions()))
-    numpy.seterr(**value["errors"])
-    numpy.set_printoptions(**value["print"])
+    now = _numpy_settings(numpy)
+    wanted = {key: _FRESH_NUMPY.get(key, each) for key, each in now.items()} | (value or {})
+
+    def of(kind: str) -> dict[str, Any]:
+        return {key[6:]: each for key, each in wanted.items() if key.startswith(kind)}
+
+    numpy.seterrcall(wanted["call"])
+    numpy.seterr(**of("error."))
+    numpy.set_printoptions(**of("print."))
 
 
 def _pandas() -> Any:
@@ -149,22 +177,46 @@ def _set_matplotlib(value: Any) -> None:
     dict.update(matplotlib.rcParams, settings)
 
 
+def context_in_force() -> Any:
+    """Return the context that decimal goes by, None if nobody has asked for it yet.
+
+    To ask is to make one, here, and not in the copy of the surroundings that a cell may run in.
+    """
+    for variable, value in contextvars.copy_context().items():
+        if variable.name == "decimal_context":
+            return value
+    return None
+
+
 def _decimal() -> Any:
-    if "decimal" not in sys.modules:
+    if "decimal" not in sys.modules or context_in_force() is None:
         return None
     import decimal
 
-    found, plain = decimal.getcontext(), decimal.DefaultContext
-    shown = {key: getattr(found, key) for key in _DECIMAL}
-    return None if shown == {key: getattr(plain, key) for key in _DECIMAL} else shown
+    return _other_than(_decimal_settings(decimal.DefaultContext), _decimal_settings())
+
+
+def _decimal_settings(context: Any = None) -> dict[str, Any]:
+    import decimal
+
+    context = context if context is not None else decimal.getcontext()
+    traps = sorted(each.__name__ for each, on in context.traps.items() if on)
+    return {**{key: getattr(context, key) for key in _DECIMAL}, "traps": traps}
 
 
 def _set_decimal(value: Any) -> None:
-    if value is None and "decimal" not in sys.modules:
+    if value is None and context_in_force() is None:
         return
     import decimal
 
-    decimal.setcontext(decimal.Context(**value) if value else decimal.DefaultContext.copy())
+    # Somebody may hold the context: it stays the one that is in force.
+    context = decimal.getcontext()
+    wanted = _decimal_settings(decimal.DefaultContext) | (value or {})
+    traps = wanted.pop("traps")
+    for key, each in wanted.items():
+        setattr(context, key, each)
+    for signal in context.traps:
+        context.traps[signal] = signal.__name__ in traps
 
 
 def _logging() -> Any:
@@ -185,17 +237,39 @@ def _logging() -> Any:
     }
 
 
+def accessors_of_pandas() -> dict[str, Any]:
+    """Return what cells have registered to be an attribute of every series, frame or index."""
+    pandas = sys.modules.get("pandas")
+    kinds = [getattr(pandas, name, None) for name in ("Series", "DataFrame", "Index")]
+    registered = {
+        f"pandas.{kind.__name__}.{name}": getattr(vars(kind).get(name), "_accessor", None)
+        for kind in kinds
+        if kind is not None
+        for name in sorted(kind._accessors)
+    }
+    return {name: each for name, each in registered.items() if _is_a_cells(each)}
+
+
+def given_to_logging() -> list[Any]:
+    """Return what cells have made that takes part when something is logged."""
+    loggers = [logging.root, *list(logging.root.manager.loggerDict.values())]
+    handlers = [each for logger in loggers for each in getattr(logger, "handlers", ())]
+    parts = [each for handler in handlers for each in (handler.formatter, *handler.filters)]
+    parts += [each for logger in loggers for each in getattr(logger, "filters", ())]
+    return [each for each in [*handlers, *parts] if type(each).__module__ == "__main__"]
+
+
 def handed_to_logging() -> frozenset[int]:
     """Return the identities of what handlers write into: whoever logs, or prints, changes it."""
     found: set[int] = set()
     loggers = [logging.root, *list(logging.root.manager.loggerDict.values())]
     for logger in loggers:
         for handler in getattr(logger, "handlers", ()):
-            found.add(id(handler))
-            found.update(id(each) for each in vars(handler).values() if _may_be_changed(each))
+            found.add(identity(handler))
+            found.update(identity(each) for each in vars(handler).values() if _may_be_changed(each))
     for stream in streams.replacements():
         parts = getattr(stream, "__dict__", {}).values()
-        found.update(id(each) for each in (stream, *parts) if _may_be_changed(each))
+        found.update(identity(each) for each in (stream, *parts) if _may_be_changed(each))
     return frozenset(found)
 
 
@@ -220,42 +294,110 @@ def _handler(handler: logging.Handler) -> tuple[Any, ...]:
     )
 
 
-def _patched_builtins(namespace: dict[str, Any]) -> Callable[[], Any]:
-    start = dict(vars(builtins))
-    quiet = dict.fromkeys(_BUILTIN_NOISE)
+class Builtins:
+    """The names that are there without an import, as they were at the start."""
 
-    def now() -> dict[str, str] | None:
-        found: dict[str, str] = {}
-        if {**vars(builtins), **quiet} == {**start, **quiet}:
-            return None
-        for name, value in vars(builtins).items():
-            if name not in _BUILTIN_NOISE and start.get(name, start) is not value:
-                found[name] = value_digest(namespace, value)
-        return found or None
+    def __init__(self) -> None:
+        self._start = dict(vars(builtins))
 
-    return now
+    def changed(self) -> dict[str, Any]:
+        """Return those that cells have set."""
+        quiet = dict.fromkeys(_BUILTIN_NOISE)
+        if {**vars(builtins), **quiet} == {**self._start, **quiet}:
+            return {}
+        return {
+            name: value
+            for name, value in vars(builtins).items()
+            if name not in _BUILTIN_NOISE and self._start.get(name, self) is not value
+        }
+
+
+def _directories(visited: list[Any]) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Follow the list of directories that `%cd` has been to, and goes back by."""
+    start = list(map(str, visited))
+
+    def now() -> list[str] | None:
+        found = list(map(str, visited))
+        return None if found == start else found
+
+    def restore(value: list[str] | None) -> None:
+        visited[:] = map(type(visited[0]) if visited else str, start if value is None else value)
+
+    return now, restore
+
+
+def _formatters(shell: Any) -> dict[str, Any]:
+    """Return what shows values, by kind; nothing is there before the first one is shown.
+
+    Made before its time, it would not go by what cells have configured until then.
+    """
+    made = "formatters" in shell.display_formatter._trait_values
+    return dict(shell.display_formatter.formatters) if made else {}
+
+
+def _configured(shell: Any) -> dict[str, str]:
+    """Return what was configured, of things that may not be there yet."""
+    return {
+        f"config.{kind}.{name}": repr(value)
+        for kind, settings in shell.config.items()
+        for name, value in settings.items()
+        if kind != "InlineBackend"  # which is there once anything is drawn
+    }
+
+
+def _plain_text(shell: Any) -> dict[str, Any]:
+    """Return how values are shown as text."""
+    from IPython.core.formatters import PlainTextFormatter
+
+    kinds = PlainTextFormatter.class_traits()
+    used = _formatters(shell).get("text/plain")
+    return {
+        f"text.{name}": kinds[name].default_value if used is None else getattr(used, name)
+        for name in _PLAIN_TEXT
+    }
 
 
 def _shell(shell: Any) -> dict[str, Any]:
-    magics = {
-        f"{kind} {name}": value_digest(shell.user_ns, function)
-        for kind, found in shell.magics_manager.magics.items()
-        for name, function in found.items()
-        if getattr(function, "__module__", "") == "__main__"
-    }
-    plain = shell.display_formatter.formatters["text/plain"]
     return {
-        "magics": magics,
-        "floats": plain.float_format,
-        "pretty": plain.pprint,
+        **_plain_text(shell),
         "shown": shell.ast_node_interactivity,
         "compiler": getattr(shell.compile, "flags", None),
         "tracebacks": shell.InteractiveTB.mode,
-        "callbacks": _callbacks(shell),
         "transformers": [repr(type(each)) for each in shell.ast_transformers],
-        "formatters": _formatters(shell),
-        "figures": _figure_formats(),
+        **{
+            kind: {name: value_digest(shell.user_ns, each) for name, each in found.items()}
+            for kind, found in registered(shell).items()
+        },
+        **_inline_settings(),
     }
+
+
+def registered(shell: Any) -> dict[str, dict[str, Any]]:
+    """Return the functions that cells have given to the shell; libraries' own do not count."""
+    magics = {
+        f"{kind} {name}": each
+        for kind, found in shell.magics_manager.magics.items()
+        for name, each in found.items()
+    }
+    callbacks = {
+        f"{event} {number}": each
+        for event, found in shell.events.callbacks.items()
+        for number, each in enumerate(found)
+    }
+    formatters = {
+        f"{mime} {kind.__module__}.{kind.__qualname__}": each
+        for mime, formatter in _formatters(shell).items()
+        for kind, each in formatter.type_printers.items()
+    }
+    every = {"magics": magics, "callbacks": callbacks, "formatters": formatters}
+    return {
+        kind: {name: each for name, each in sorted(found.items()) if _is_a_cells(each)}
+        for kind, found in every.items()
+    }
+
+
+def _is_a_cells(function: Any) -> bool:
+    return getattr(function, "__module__", None) == "__main__"
 
 
 def _load_extensions(shell: Any, names: Iterable[str]) -> None:
@@ -264,35 +406,21 @@ def _load_extensions(shell: Any, names: Iterable[str]) -> None:
             shell.extension_manager.load_extension(name)
 
 
-def _callbacks(shell: Any) -> list[str]:
-    return [
-        f"{event} {getattr(each, '__qualname__', repr(each))}"
-        for event, found in shell.events.callbacks.items()
-        for each in found
-        if not str(getattr(each, "__module__", "")).startswith(
-            ("IPython.", "ipykernel.", "matplotlib")
-        )
-    ]
+# How figures are shown unless somebody wishes otherwise.
+_FRESH_INLINE = {
+    "InlineBackend.figure_formats": ["png"],
+    "InlineBackend.close_figures": True,
+    "InlineBackend.print_figure_kwargs": {"bbox_inches": "tight"},
+}
 
 
-def _formatters(shell: Any) -> list[str]:
-    """Return for which types a cell has set how they are shown; libraries' own do not count."""
-    return sorted(
-        f"{mime} {kind.__module__}.{kind.__qualname__}"
-        for mime, formatter in shell.display_formatter.formatters.items()
-        for kind, function in formatter.type_printers.items()
-        if getattr(function, "__module__", None) == "__main__"
-    )
-
-
-def _figure_formats() -> Any:
+def _inline_settings() -> dict[str, Any]:
     config = sys.modules.get("matplotlib_inline.config")
     if config is None or not config.InlineBackend.initialized():
-        return None
+        return {}
     backend = config.InlineBackend.instance()
-    found = (
-        sorted(backend.figure_formats),
-        backend.close_figures,
-        dict(backend.print_figure_kwargs),
-    )
-    return None if found == (["png"], True, {"bbox_inches": "tight"}) else found
+    return {
+        "InlineBackend.figure_formats": sorted(backend.figure_formats),
+        "InlineBackend.close_figures": backend.close_figures,
+        "InlineBackend.print_figure_kwargs": dict(backend.print_figure_kwargs),
+    }

@@ -1,0 +1,133 @@
+"""What a cell may have seen of the state that no variable holds."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rlmnb.graph.ambient import CHANCE, INITIAL, state_of, whole
+from rlmnb.kernel.groups import Group, Groups
+from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.look import COMMANDS, Look
+from rlmnb.kernel.modules import Modules
+from rlmnb.kernel.settings import Found, settings_of
+from rlmnb.kernel.sight import PROCESS, UNKNOWN, unseen_by
+
+
+class Seeing:
+    """Judges what code can see by what it can reach."""
+
+    def __init__(self, groups: Groups, modules: Modules, hidden: Hidden) -> None:
+        self._groups = groups
+        self._modules = modules
+        self._hidden = hidden
+        # What the environment was, and where modules were looked for, when each library came in.
+        self._imported_under: dict[str, dict[str, str]] = {}
+
+    def imported(self, modules: Iterable[str], look: Look) -> None:
+        """Take down under what circumstances modules were imported: they are only once."""
+        packages = {name.partition(".")[0] for name in modules} - self._imported_under.keys()
+        if packages:
+            now = {
+                name: was
+                for name, was in look.hidden.items()
+                if was != INITIAL and state_of(name) in PROCESS
+            }
+            self._imported_under |= dict.fromkeys(packages, now)
+
+    def settings(self, look: Look, now: Mapping[str, int]) -> Found:
+        """Return what a cell has set before it did anything else."""
+        if look.code is None or look.opaque:
+            return Found()
+        moved = [name for name in look.code.writes if look.bindings.get(name) != now.get(name)]
+        namespace = self._groups.namespace
+        shows_all = self._hidden.shows_all
+        return settings_of(look.code.beginning, namespace, self._is_local, moved, shows_all)
+
+    def _is_local(self, name: str) -> bool:
+        return name == "." or self._modules.path(name) is not None
+
+    def unseen(
+        self, look: Look, now: Mapping[str, int], old: Mapping[str, Group], settings: Found
+    ) -> frozenset[str]:
+        """Return the state that a cell cannot have seen."""
+        code = look.code
+        if code is None or look.opaque or any(map(self._is_local, code.imports)):
+            return frozenset()
+        touched = [name for name in code.writes | look.reads if name in old]
+        let_go = [old[name] for name in touched if look.bindings.get(name) != now.get(name)]
+        shown = any(name.startswith("$shell") for name in self._hidden.leads_to)
+        if settings.is_all and not shown and not any(group.has_last_words for group in let_go):
+            return unseen_by((), imports=bool(_libraries(code.imports)))
+        packages = {name.partition(".")[0] for name in code.within} | self._hidden.reaches
+        for name in look.reads | code.reads:
+            packages |= self._packages_of(name)
+            # It may mean something else by now, or nothing at all.
+            packages |= {code.bound[name]} if name in code.bound else set()
+            packages |= old[name].packages if name in old else set()
+        for group in let_go:
+            packages |= group.packages
+        return unseen_by(packages, imports=bool(code.imports or code.attributes & COMMANDS))
+
+    def _packages_of(self, name: str) -> frozenset[str]:
+        """Return the libraries that whatever has a name is made with."""
+        if name in self._groups.known:
+            return self._groups.known[name].packages
+        if name in self._groups.namespace or name not in vars(builtins):
+            known = name.startswith("$") or name not in self._groups.namespace
+            return frozenset() if known else frozenset({UNKNOWN})
+        value = vars(builtins)[name]
+        module = getattr(value, "__module__", None) or type(value).__module__
+        return frozenset({str(module).partition(".")[0]})
+
+    def seen(self, look: Look, settings: Found, unseen: frozenset[str]) -> dict[str, Any]:
+        """Return which state a cell may have read; it is told of only if it is not initial.
+
+        Also which keys the cell had set before it could read them, and what else the state could
+        have been with the same outcome.
+        """
+        found = {
+            name: was
+            for name, was in look.hidden.items()
+            if was != INITIAL and name not in CHANCE and state_of(name) not in unseen
+        }
+        states: dict[str, dict[str, str]] = {}
+        for name, was in found.items():
+            if name not in settings.keys:
+                states.setdefault(state_of(name), {})[name] = was
+        sets: dict[str, list[str]] = {}
+        for name in sorted(settings.keys):
+            if state_of(name) not in unseen:
+                sets.setdefault(state_of(name), []).append(name)
+        else_read = self._first_imported_under(look, settings)
+        if settings.filters and self._hidden.has_only(settings.filters):
+            else_read["$warnings"] = INITIAL
+        return {
+            "reads": {
+                state: parts[state] if state in parts else whole(parts)
+                for state, parts in states.items()
+            },
+            **({"found": found} if found else {}),
+            **({"unseen": sorted(unseen)} if unseen else {}),
+            **({"sets": sets} if sets else {}),
+            **({"or_read": else_read} if else_read else {}),
+        }
+
+    def _first_imported_under(self, look: Look, settings: Found) -> dict[str, str]:
+        """Return what imports saw when they were made first; made again, they see nothing."""
+        if not settings.is_all or look.code is None:
+            return {}
+        under = [self._imported_under.get(name, {}) for name in _libraries(look.code.imports)]
+        if not under or any(each != under[0] for each in under):
+            return {}
+        return {
+            state: whole({name: was for name, was in under[0].items() if state_of(name) == state})
+            for state in sorted(PROCESS)
+        }
+
+
+def _libraries(modules: Iterable[str]) -> set[str]:
+    """Return the libraries among modules; to Python's own the environment makes no difference."""
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
