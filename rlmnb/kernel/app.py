@@ -25,7 +25,7 @@ from zmq import ENOTSOCK, ZMQError
 from rlmnb import models
 from rlmnb.errors import RlmnbError
 from rlmnb.kernel import streams
-from rlmnb.kernel.asked import NUMBER
+from rlmnb.kernel.asked import LEFT_OVER, NUMBER
 from rlmnb.kernel.disturbance import Disturbance
 from rlmnb.kernel.functions import offer
 from rlmnb.kernel.hidden import Hidden
@@ -37,6 +37,7 @@ from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
+from rlmnb.kernel.unmarked import unmarked
 from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import Place, sessions_root
 
@@ -49,6 +50,7 @@ _dumps, _loads = json.dumps, json.loads
 _STORE_SECONDS = 0.1
 _LIFE_SECONDS = 2.0
 _PARENT_SECONDS = 1.0
+_LAST_WORDS_SECONDS = 5.0
 
 
 class RlmnbKernel(IPythonKernel):
@@ -68,6 +70,9 @@ class RlmnbKernel(IPythonKernel):
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self.log.addFilter(_is_news)
         streams.remember()
+        if getattr(self, "debugger", None) is None:
+            # It would have a thread, and threads of the user's are numbered after that.
+            threading.Thread()
         self._trace: dict[str, Any] | None = None
         self._tracker: Tracker | None = None
         self._storing = False
@@ -181,9 +186,12 @@ class RlmnbKernel(IPythonKernel):
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """Give a cell of a replay the number that it would have if all of them ran."""
-        number = parent["metadata"].get(NUMBER)
+        told = parent["metadata"]
+        number = told.get(NUMBER)
         if isinstance(number, int) and self.shell is not None:
             count_from(self.shell, number)
+        if told.get(LEFT_OVER) and _quietly(lambda: self.tracker.remove(told[LEFT_OVER])):
+            self._rely_on_nothing()
         try:
             await super().execute_request(stream, ident, parent)  # type: ignore[no-untyped-call]
         except ZMQError as error:
@@ -351,7 +359,9 @@ class RlmnbKernel(IPythonKernel):
         self._used += 1
         asked = _loads(request)
         self._number_files(asked.get("numbers", {}))
-        return _dumps(self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"]))
+        with unmarked():
+            done = self.tracker.restore(asked["wanted"], asked["absent"], asked["sources"])
+        return _dumps(done)
 
 
 class RlmnbKernelApp(IPKernelApp):
@@ -361,14 +371,25 @@ class RlmnbKernelApp(IPKernelApp):
         """Look after whoever started this kernel; ipykernel's own way would store nothing."""
         super().init_poller()  # type: ignore[no-untyped-call]
         if isinstance(self.poller, ParentPollerUnix):
-            self.poller = _Poller(self, self.poller.parent_pid)
+            self.poller = _Poller(self, self.poller.parent_pid, self.poller.name)
+
+    def init_kernel(self) -> None:
+        """Make the kernel; at its end, what it has to say is said before sockets are closed."""
+        super().init_kernel()  # type: ignore[no-untyped-call]
+        atexit.register(self._hear_out)
+
+    def _hear_out(self) -> None:
+        thread = self.control_thread
+        if thread is not None and thread.is_alive():
+            thread.stop()
+            thread.join(_LAST_WORDS_SECONDS)
 
 
 class _Poller(threading.Thread):
     """Ends the kernel with the process that started it."""
 
-    def __init__(self, app: RlmnbKernelApp, parent: int) -> None:
-        super().__init__(name="rlmnb-parent", daemon=True)
+    def __init__(self, app: RlmnbKernelApp, parent: int, name: str) -> None:
+        super().__init__(name=name, daemon=True)
         self._app = app
         # Where another process stands between the two, only the end of that one can be seen.
         self._parent = parent if parent == os.getppid() else 0
@@ -410,6 +431,7 @@ def _quietly(action: Callable[[], None]) -> dict[str, Any] | None:
     try:
         with (
             silenced(),
+            unmarked(),
             streams.set_aside(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),

@@ -19,7 +19,7 @@ from rlmnb.digest import output_hash, source_hash
 from rlmnb.errors import RlmnbError
 from rlmnb.format import times
 from rlmnb.graph.code import code_hash
-from rlmnb.graph.traces import UNTRACKED
+from rlmnb.graph.environment import UNTRACKED
 from rlmnb.ids import is_nbformat_id
 from rlmnb.kernel.showing import Showing, Shown
 from rlmnb.kernel.whereabouts import Whereabouts
@@ -134,9 +134,7 @@ class ByHand:
             "by_hand": True,
             "shown": shown.hash(),
             "from": {
-                name: self._producers[name]
-                for name in (read.lstrip("~") for read in trace["reads"])
-                if name in self._producers
+                name: self._producers[name] for name in _found(trace) if name in self._producers
             },
         }
         if not run["opaque"]:
@@ -250,6 +248,14 @@ class ByHand:
                 seen, pause = now, _WAIT_SECONDS[0]
                 self.write()
         self._watching = False
+
+
+def _found(trace: Mapping[str, Any]) -> list[str]:
+    """Return the variables that a cell has read, and the keys of state that it can have."""
+    keys = {key for keys in trace.get("sets", {}).values() for key in keys}
+    return [name.lstrip("~") for name in trace["reads"]] + [
+        name for name in trace.get("found", ()) if name not in keys
+    ]
 
 
 def _tightened(trace: Mapping[str, Any]) -> dict[str, Any]:

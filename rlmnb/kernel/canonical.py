@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextvars
 import copyreg
 import enum
 import functools
 import gc
 import hashlib
+import os
+import pickle
 import sys
 import types
 import weakref
@@ -22,8 +25,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rlmnb.kernel import streams
+from rlmnb.kernel.classes import can_keep_slots
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
+from rlmnb.kernel.identity import identity
+from rlmnb.kernel.sight import UNKNOWN, telling
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -64,13 +70,19 @@ class Unstorable(Exception):  # noqa: N818 - not an error: such values are made 
     """A value that cannot be told apart by looking: a generator, a lock, an open file."""
 
 
+_single = [object()]
+_HELD_HERE_ONLY = sys.getrefcount(_single[0])
+
+
 class _Shared:
     """What a walk and the walks inside it have in common."""
 
-    __slots__ = ("alive", "count", "items")
+    __slots__ = ("alive", "count", "items", "took_apart")
 
     def __init__(self) -> None:
         self.count = 0
+        # Objects were taken apart as for a pickle, into things that were made for that.
+        self.took_apart = False
         # Objects made on the way must live until the end, or another could get their id.
         self.alive: list[Any] = []
         # Members of sets, walked once each however many sets they are in.
@@ -96,10 +108,14 @@ class Walk:
         self.lent: set[int] = set()
         self.refs: set[str] = set()
         self.held: set[str] = set()
+        # The libraries that what was met belongs to; not all of them are known by a reference.
+        self._packages: set[str] = set()
         self.problem: str | None = None
         self.plain = True
         # Objects of classes that may come back from a pickle as something else were met.
         self.custom = False
+        # Objects that do something when they are let go were met.
+        self.has_last_words = False
         self._copied = 0
         self._of_type = 0
         self._shared = shared or _Shared()
@@ -115,7 +131,7 @@ class Walk:
         """Take in a variable and all that hangs on it."""
         value = self._namespace[name]
         self._tell(b"=", name.encode("utf-8", "surrogatepass"))
-        self._roots.add(id(value))
+        self._roots.add(identity(value))
         self.value(value)
 
     def value(self, value: Any) -> None:
@@ -132,15 +148,36 @@ class Walk:
         finally:
             sys.setrecursionlimit(limit)
 
+    def drop_passing(self) -> None:
+        """Leave out what was made only to be looked at, once nothing more is taken in.
+
+        It goes with this walk, and whatever stands in its place then shares nothing with anyone.
+        """
+        alive = self._shared.alive if self._shared.took_apart else []
+        # What holds another comes before it, and lets it go.
+        for at in range(len(alive)):
+            if sys.getrefcount(alive[at]) == _HELD_HERE_ONLY:
+                passing = identity(alive[at])
+                self.ids.discard(passing)
+                self.lent.discard(passing)
+                alive[at] = None
+
     def digest(self) -> str:
         """Return the digest of all that was taken in."""
         return "sha256:" + self._hash.hexdigest()
+
+    @property
+    def packages(self) -> set[str]:
+        """The libraries that what was met belongs to."""
+        found = self._packages.union(ref[1:] for ref in self.refs if ref.startswith("$"))
+        return {name.partition(".")[0] for name in found}
 
     def _tell(self, *parts: bytes) -> None:
         self._hash.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
 
     def _give_up(self, why: str) -> None:
         self.problem = self.problem or why
+        self._packages.add(UNKNOWN)
         self._tell(b"?", self._token().encode())
 
     def _value(self, value: Any) -> None:
@@ -151,11 +188,11 @@ class Walk:
         if kind is tuple and set(map(type, value)) <= _FAST:
             self._sequence(b"tuple", value)
             return
-        known = self._memo.get(id(value))
+        known = self._memo.get(identity(value))
         if known is not None:
             self._tell(b"@", b"%d" % known)
             return
-        self._memo[id(value)] = len(self._memo)
+        self._memo[identity(value)] = len(self._memo)
         self._shared.alive.append(value)
         self._shared.count += 1
         self._depth += 1
@@ -197,7 +234,7 @@ class Walk:
             self._copied -= copied
             self._of_type -= of_type
             if issubclass(kind, BaseException) and value.__traceback__ is not None:
-                self._value((value.__cause__, value.__context__))
+                self._value((value.__cause__, value.__context__, _lines_of(value.__traceback__)))
                 self.problem = self.problem or "an exception with its traceback"
 
     # containers
@@ -211,11 +248,13 @@ class Walk:
             self._value(item)
 
     def _list(self, value: list[Any]) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
+        if value is sys.path or value is sys.argv:
+            self.problem = self.problem or "a list that is Python's own"
         self._sequence(b"list", value)
 
     def _dict(self, value: dict[Any, Any]) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         if value is self._namespace:
             self.refs.update(key for key in value if isinstance(key, str))
             self._tell(b"globals")
@@ -227,7 +266,7 @@ class Walk:
         self._sequence(b"values", tuple(value.values()))
 
     def _set(self, value: set[Any]) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self._unordered(b"set", value)
 
     def _frozenset(self, value: frozenset[Any]) -> None:
@@ -242,32 +281,34 @@ class Walk:
     def _member(self, item: Any) -> bytes:
         """Return the digest of a set's member, which must not depend on the order of the set."""
         known = self._shared.items
-        if id(item) not in known:
-            known[id(item)] = None
+        if identity(item) not in known:
+            known[identity(item)] = None
             inner = Walk(self._namespace, self._token, self._shared)
             inner._depth = self._depth
             inner._value(item)
             # Going round in a circle, both would live on, and keep alive what was looked at.
             inner._shared = _Shared()
-            known[id(item)] = inner
-        found = known[id(item)]
+            known[identity(item)] = inner
+        found = known[identity(item)]
         if found is None:
             return b"around"  # it is a member of something it holds itself
         self.ids |= found.ids
         self.lent |= found.lent
         self.refs |= found.refs
+        self._packages |= found._packages
         self.held |= found.held
         self.plain = self.plain and found.plain
         self.custom = self.custom or found.custom
+        self.has_last_words = self.has_last_words or found.has_last_words
         self.problem = self.problem or found.problem
         return found._hash.digest()
 
     def _bytearray(self, value: bytearray) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self._tell(b"bytearray", bytes(value))
 
     def _cell(self, value: types.CellType) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         try:
             contents = value.cell_contents
         except ValueError:
@@ -280,7 +321,7 @@ class Walk:
 
     def _by_name(self, value: Any, name: str) -> bool:
         """Tell of something the notebook has under its own name by that name alone."""
-        if id(value) in self._roots or self._namespace.get(name) is not value:
+        if identity(value) in self._roots or self._namespace.get(name) is not value:
             return False
         self.refs.add(name)
         self.held.add(name)
@@ -294,7 +335,7 @@ class Walk:
             return
         if not foreign and self._by_name(value, value.__name__):
             return
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         names = names_in(value.__code__)
         self.refs.update(f"${module}" for module in names.imports)
         if foreign:
@@ -318,7 +359,7 @@ class Walk:
         """Tell of a function with a cache: what is in the cache can be seen, and changes."""
         if self._by_name(value, getattr(value, "__name__", "")):
             return
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         used = value.cache_info()
         self._tell(b"cached", repr((used, value.cache_parameters())).encode())
         self._value(value.__wrapped__)
@@ -340,7 +381,7 @@ class Walk:
 
     def _iterator(self, value: Any) -> None:
         """Tie an iterator to what it goes through; it may come back as one of another kind."""
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self._give_up(f"a {type(value).__name__}")
         self._tie_parts(value)
 
@@ -354,6 +395,7 @@ class Walk:
         self.ids |= inner.ids
         self.lent |= inner.lent
         self.refs |= inner.refs
+        self._packages |= inner._packages
         self.held |= inner.held
 
     def _tie_parts(self, value: Any) -> None:
@@ -400,12 +442,12 @@ class Walk:
             return
         if self._by_name(value, value.__name__):
             return
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self._tell(b"class", value.__qualname__.encode())
         self._value(value.__bases__)
         self._value(type(value) if type(value) is not type else None)
-        if "__slots__" in vars(value) and not hasattr(value, "_fields"):
-            self.problem = self.problem or "a class with slots"  # they do not survive a pickle
+        if not can_keep_slots(value):
+            self.problem = self.problem or "a class with slots of an iterator"
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
@@ -415,7 +457,7 @@ class Walk:
                 self._unordered(b"registered", registered)
 
     def _descriptor(self, value: Any) -> None:
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self._tell(type(value).__name__.encode())
         if isinstance(value, property):
             self._value((value.fget, value.fset, value.fdel))
@@ -428,7 +470,7 @@ class Walk:
             self.refs.add(f"${value.__name__}")
             return
         # It was made by hand and cannot be imported: it is an object with attributes.
-        self.ids.add(id(value))
+        self.ids.add(identity(value))
         self.problem = self.problem or "a module that cannot be imported"
         for key in sorted(set(vars(value)) - {"__builtins__"}):
             self._tell(b"attribute", key.encode())
@@ -446,6 +488,7 @@ class Walk:
         owner = getattr(value, "__self__", None)
         if owner is None or isinstance(owner, types.ModuleType):
             self._tell(b"builtin", str(value.__module__).encode(), value.__name__.encode())
+            self._packages.add(str(value.__module__))
         else:
             self._tell(b"bound", value.__name__.encode())
             self._value(owner)
@@ -456,6 +499,7 @@ class Walk:
         numpy = sys.modules.get("numpy")
         if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
             return False
+        self._packages.add("numpy")
         if isinstance(value, numpy.generic):
             self._tell(b"scalar", value.dtype.str.encode(), value.tobytes())
             return True
@@ -463,16 +507,16 @@ class Walk:
         while isinstance(root.base, numpy.ndarray):
             root = root.base
         if self._copied:
-            self.lent.add(id(root))
+            self.lent.add(identity(root))
             self._shared.alive.append(root)
             self._array_contents(value, numpy)
             return True
         if root.base is not None and type(root.base) in (bytearray, memoryview):
             self._tie(root.base)
             self.problem = self.problem or "an array in memory of something else"
-        self.ids.add(id(root))
+        self.ids.add(identity(root))
         self._shared.alive.append(root)
-        if self._bases.setdefault(id(root), id(value)) != id(value):
+        if self._bases.setdefault(identity(root), identity(value)) != identity(value):
             self.problem = self.problem or "arrays that share memory"
         self._array_contents(value, numpy)
         return True
@@ -492,17 +536,32 @@ class Walk:
             flat = numpy.ascontiguousarray(value).reshape(-1)
             self._hash.update(flat.view(numpy.uint8) if flat.size else b"")
 
+    def _global(self, value: Any, name: str) -> None:
+        """Tell of an object for which its name stands, if it can be had by that."""
+        if not _is_found(value, name):
+            self._give_up(f"a {type(value).__name__} that cannot be imported")
+            self._tie_parts(value)
+            return
+        self._tell(b"global", name.encode())
+        if type(value).__module__ != "__main__":
+            # A library's own, such as a compiled function: to have it too is to share nothing.
+            self.ids.discard(identity(value))
+
     def _reduced(self, value: Any) -> None:
         kind = type(value)
         name = f"{kind.__module__}.{kind.__qualname__}"
+        if kind.__module__ != "__main__":
+            self._packages.add(kind.__module__)
+        elif hasattr(kind, "__del__"):
+            self.has_last_words = True
         if (known := singleton_name(value)) is not None:
             self._tell(b"import", known[0].encode(), known[1].encode())
             self.refs.add(f"${known[0]}")
             return
         if self._of_type or (self._copied and is_column(value)):
-            self.lent.add(id(value))
+            self.lent.add(identity(value))
         elif name not in _FROZEN and kind.__module__ != "numpy.dtypes":
-            self.ids.add(id(value))
+            self.ids.add(identity(value))
         try:
             reducer = copyreg.dispatch_table.get(kind)
             reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
@@ -512,18 +571,18 @@ class Walk:
             self._give_up(f"a {name}")
             self._tie_parts(value)
             return
+        if _is_in_force(value):
+            self.problem = self.problem or "the context that decimal goes by"
         self._tell(b"object", name.encode())
         if kind.__module__ == "__main__" and hasattr(kind, "__dict__"):
             # What a class of the notebook leaves out of its pickles is part of it all the same.
             self._value(getattr(value, "__dict__", None))
         if isinstance(reduced, str):
-            self._tell(b"global", reduced.encode())
-            if kind.__module__ != "__main__":
-                # A library's own, such as a compiled function: to have it too is to share nothing.
-                self.ids.discard(id(value))
+            self._global(value, reduced)
             return
         parts: tuple[Any, ...] = (*reduced, None, None, None, None)
         make, args, state, items, pairs = parts[:5]
+        self._shared.took_apart = True
         self._shared.alive.append(reduced)
         self._value(make)
         self._value(args)
@@ -531,11 +590,36 @@ class Walk:
         if isinstance(state, dict) and kind.__module__.partition(".")[0] in _TRUSTED:
             # What an object has from its class, all of that class have: they share no more by it.
             held = {
-                id(each) for key, each in state.items() if each is getattr(kind, str(key), None)
+                identity(each)
+                for key, each in state.items()
+                if each is getattr(kind, str(key), None)
             }
             self.ids -= held
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
+
+
+def _is_found(value: Any, name: str) -> bool:
+    """Tell whether a library has an object under the name that stands for it in a pickle."""
+    module = sys.modules.get(pickle.whichmodule(value, name))  # type: ignore[attr-defined]
+    return vars(module).get(name) is value if module is not None else False
+
+
+def _is_in_force(value: Any) -> bool:
+    """Tell whether this is the context that decimal goes by."""
+    if type(value).__module__ != "decimal" or type(value).__name__ != "Context":
+        return False
+    return any(each is value for each in contextvars.copy_context().values())
+
+
+def _lines_of(traceback: types.TracebackType | None) -> list[tuple[str, int]]:
+    """Return where an exception came along, as any kernel would tell."""
+    found = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        found.append((f"{os.path.basename(code.co_filename)} {code.co_name}", traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return found
 
 
 def _tells_the_shell(value: types.MethodType) -> bool:
@@ -572,9 +656,9 @@ def singleton_name(value: Any) -> tuple[str, str] | None:
     contents = vars(module)
     known = _SINGLETONS.get(name)
     if known is None or known[0] != len(contents):
-        known = (len(contents), {id(each): key for key, each in contents.items()})
+        known = (len(contents), {identity(each): key for key, each in contents.items()})
         _SINGLETONS[name] = known
-    key = known[1].get(id(value))
+    key = known[1].get(identity(value))
     return (name, key) if key is not None and contents.get(key) is value else None
 
 
@@ -583,6 +667,13 @@ def value_digest(namespace: dict[str, Any], value: Any) -> str:
     walk = Walk(namespace, lambda: type(value).__name__)
     walk.value(value)
     return walk.digest()
+
+
+def behind(namespace: dict[str, Any], value: Any) -> tuple[set[str], frozenset[str]]:
+    """Return the variables that a value leads to by name, and the libraries it is made with."""
+    walk = Walk(namespace, lambda: "")
+    walk.value(value)
+    return {ref for ref in walk.refs if not ref.startswith("$")}, telling(walk.packages)
 
 
 _EMPTY: tuple[Any, ...] = ({}, {}.values(), {}.items())

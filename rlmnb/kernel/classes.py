@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MemberDescriptorType
 from typing import Any
 
 _MAKING = ("__new__", "__init__", "__call__", "__prepare__", "__setattr__")
@@ -36,6 +37,25 @@ def equal_to_inherited(value: type) -> dict[str, Any]:
     }
 
 
+def can_keep_slots(value: type) -> bool:
+    """Tell whether the slots of a class can be made again: an iterator has told them already."""
+    slots = vars(value).get("__slots__", ())
+    return isinstance(slots, str | tuple | list | dict)
+
+
+def move_slots(value: type, made_with: dict[str, Any], contents: dict[str, Any]) -> None:
+    """Have a class made with its slots: set on it afterwards, they would be none."""
+    if "__slots__" in contents:
+        made_with["__slots__"] = contents.pop("__slots__")
+    for name, each in [*contents.items()]:
+        if isinstance(each, MemberDescriptorType) and _is_slot(value, name, each):
+            del contents[name]  # it comes with the slots
+
+
+def _is_slot(owner: type, name: str, each: MemberDescriptorType) -> bool:
+    return each.__objclass__ is owner and each.__name__ == name
+
+
 def make_class(
     kind: type, name: str, bases: tuple[type, ...], contents: dict[str, Any], *_: Any
 ) -> type:
@@ -55,6 +75,16 @@ def fill_class(made: type, state: tuple[dict[str, Any], dict[str, Any]]) -> None
             continue
         for each in value:
             abc.ABCMeta.register(made, each)  # type: ignore[arg-type]
+
+
+def forget_registered(value: type) -> None:
+    """Take from a class what was registered with it: it comes back with what it had then.
+
+    A class that is still there is not made anew, only filled.
+    """
+    if isinstance(value, abc.ABCMeta) and _is_notebooks(value):
+        abc._reset_registry(value)  # type: ignore[attr-defined]
+        abc._reset_caches(value)  # type: ignore[attr-defined]
 
 
 def _is_notebooks(value: type) -> bool:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import CodeType
 
 from rlmnb.kernel.history import is_history, unnamed_history
+from rlmnb.kernel.settings import Beginning
 
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
@@ -17,7 +18,7 @@ _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 OPAQUE_ATTRIBUTES = frozenset(
     {
         "__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__", "get_objects",
-        "get_type_hints", "read_pickle", "__subclasses__", "testmod",
+        "get_ipython", "get_type_hints", "read_pickle", "__subclasses__", "testmod",
     }
 )  # fmt: skip
 
@@ -29,8 +30,8 @@ class CodeNames:
     """
 
     __slots__ = (
-        "attributes", "dormant", "early", "imports", "patches", "reads", "stars", "strings", "sure",
-        "writes",
+        "attributes", "beginning", "bound", "dormant", "early", "imports", "patches", "reads",
+        "stars", "strings", "sure", "within", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,11 @@ class CodeNames:
         imports: frozenset[str] = frozenset(),
     ) -> None:
         self.imports = imports
+        # Of these, what functions import for themselves.
+        self.within = imports
+        self.beginning = Beginning()
+        # Names that it gives to what it imports, each with the library.
+        self.bound: dict[str, str] = {}
         self.stars: frozenset[str] = frozenset()
         # What is read before it is sure to be set; without an analysis, all that is read.
         self.early = reads

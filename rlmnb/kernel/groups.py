@@ -13,6 +13,7 @@ from rlmnb.digest import of_rest
 from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.modules import PREFIX, Modules
+from rlmnb.kernel.sight import telling
 from rlmnb.kernel.state import StateStore
 
 FIGURES = "$figures"
@@ -38,6 +39,10 @@ class Group:
     quick: bytes | None = None
     custom: bool = False
     object: str | None = None
+    # The libraries that it is made with, as far as they look at anything.
+    packages: frozenset[str] = frozenset()
+    # It does something when it is let go.
+    has_last_words: bool = False
 
     def shares(self, ids: set[int], lent: set[int]) -> bool:
         """Tell whether it has an object that others have, too, and one of them could change."""
@@ -55,6 +60,8 @@ class Group:
             "refs": sorted(self.refs),
             **({"holds": sorted(self.holds)} if self.holds else {}),
             **({"custom": True} if self.custom else {}),
+            **({"last_words": True} if self.has_last_words else {}),
+            "packages": sorted(self.packages),
             "object": self.object,
             "problem": self.problem,
         }
@@ -91,6 +98,11 @@ class Groups:
         group = self.known.get(name)
         return group.refs if group is not None else ()
 
+    def has_last_words(self, name: str) -> bool:
+        """Tell whether a variable's value does something when it is let go."""
+        group = self.known.get(name)
+        return group is not None and group.has_last_words
+
     def forget(self, name: str) -> None:
         """Take a variable out that is no more."""
         group = self.known.pop(name, None)
@@ -122,6 +134,7 @@ class Groups:
         walk = Walk(self.namespace, self.token)
         for name in names:
             walk.variable(name)
+        walk.drop_passing()
         return walk
 
     def refresh(self, names: set[str], set_anew: frozenset[str]) -> list[Group]:
@@ -184,6 +197,8 @@ class Groups:
             lent=frozenset().union(*(walks[name].lent for name in members)),
             holds=frozenset(walk.held),
             custom=walk.custom,
+            packages=telling(walk.packages),
+            has_last_words=walk.has_last_words,
             quick=(
                 _quick_digest([self.namespace[name] for name in members])
                 if walk.plain and len(walk.ids) > _MANY and walk.problem is None

@@ -77,6 +77,7 @@ class Modules:
         for each in sorted(contents):
             if not (each.startswith("__") and each.endswith("__")):
                 walk.variable(each)
+        walk.drop_passing()
         return Seen(walk.digest(), frozenset(walk.ids))
 
     def data(self, name: str) -> dict[str, Any]:

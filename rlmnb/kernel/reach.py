@@ -12,6 +12,7 @@ from typing import Any
 from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
+from rlmnb.kernel.settings import beginning_of, is_quiet_magic
 
 MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
@@ -95,9 +96,14 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     with silenced():
         try:
             tree = ast.parse(transform(source))
+            _quiet_magics(tree)
+            beginning, within = beginning_of(tree), _imports_within(tree)
+            bound, commands = _bound_by_imports(tree), _commands_at_top(tree)
             order = order_of_use(tree)
             dormant = _split_dormant(tree)
-            code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            # Not as this module is compiled, in which annotations do not run.
+            code = compile(tree, "<cell>", "exec", flags=flags, dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     found = names_in(code)
@@ -110,22 +116,69 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     )
     names = CodeNames(
         found.reads | queried,
-        found.writes,
+        found.writes | commands,
         found.attributes,
         found.strings,
-        sure,
+        sure | commands,
         found.patches,
         found.imports,
     )
     hidden = unnamed_history(found.reads, found.attributes, found.strings)
     names.early = (early & found.reads) | queried | hidden
     names.dormant = dormant
+    names.beginning, names.within, names.bound = beginning, within, bound
     names.stars = frozenset(
         node.module
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*"
     )
     return names
+
+
+def _quiet_magics(tree: ast.Module) -> None:
+    """Take the shell out of magics and commands that have nothing to do with variables.
+
+    Whoever has the shell in hand can reach any of them.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_quiet_magic(node):
+            assert isinstance(node.func, ast.Attribute)
+            node.func.value = ast.copy_location(ast.Constant(...), node.func.value)
+
+
+def _imports_within(tree: ast.Module) -> frozenset[str]:
+    """Return what functions import for themselves when they are called."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    inner = [
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, functions)
+        for node in ast.walk(function)
+    ]
+    found = {alias.name for node in inner if isinstance(node, ast.Import) for alias in node.names}
+    return frozenset(found | {node.module or "" for node in inner if type(node) is ast.ImportFrom})
+
+
+def _bound_by_imports(tree: ast.Module) -> dict[str, str]:
+    """Return the names that a cell gives to what it imports, each with its library."""
+    found = {}
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+            name = (alias.asname or alias.name).partition(".")[0]
+            found[name] = module.partition(".")[0]
+    return found
+
+
+def _commands_at_top(tree: ast.Module) -> frozenset[str]:
+    """Return what the shell sets itself after each command that a cell is sure to run."""
+    for node in tree.body:
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and is_quiet_magic(call):
+            assert isinstance(call.func, ast.Attribute)
+            if call.func.attr == "system":
+                return frozenset({"_exit_code"})
+    return frozenset()
 
 
 @contextmanager
@@ -141,13 +194,20 @@ def silenced() -> Iterator[None]:
 
 
 def follow(
-    names: CodeNames, refs_of: Callable[[str], Iterable[str]]
+    names: CodeNames,
+    refs_of: Callable[[str], Iterable[str]],
+    around: Iterable[str] = (),
+    has_last_words: Callable[[str], bool] = lambda _: False,
 ) -> tuple[frozenset[str], bool]:
-    """Close a cell's names over what each refers to; tell whether it may touch any name."""
+    """Close a cell's names over what each refers to; tell whether it may touch any name.
+
+    `around` are names that any code may reach: a library was given a function of the notebook's.
+    What does something when it is let go is not only set anew by whoever sets its name.
+    """
     found: set[str] = set()
-    refs: set[str] = set()
+    refs = set(around)
     asleep = dict(names.dormant)
-    waiting = [*names.reads, *names.writes, *(MODULE + name for name in names.imports)]
+    waiting = [*names.reads, *names.writes, *(MODULE + name for name in names.imports), *refs]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -165,4 +225,5 @@ def follow(
     opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
     # A name that is surely set, and not looked at before, is not read: what it was is no matter.
     only_stored = (names.sure & names.writes) - names.early - refs
+    only_stored = frozenset(name for name in only_stored if not has_last_words(name))
     return frozenset(found - only_stored), opaque or told or bool(pickled or tested)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmnb.errors import ObjectError, RlmnbError
+from rlmnb.kernel.classes import forget_registered
 from rlmnb.kernel.groups import Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.modules import PREFIX
+from rlmnb.kernel.sight import UNKNOWN
 
 
 @dataclass
@@ -34,9 +36,7 @@ class Restoring:
         for file, source in sources.items():
             lines = [line + "\n" for line in source.splitlines()]
             linecache.cache[file] = (len(source), None, lines, file)
-        for name in absent:
-            self.groups.namespace.pop(name, None)
-            self.groups.part(name)
+        self.remove(absent)
         brought = {name for version in wanted for name in version["names"]}
         outdated = self._holders({name for name in brought if name in self.groups.known}) - brought
         waiting = {_key(version) for version in wanted}
@@ -63,6 +63,12 @@ class Restoring:
         if outdated:
             self.groups.refresh(outdated, frozenset())
         return {"failed": failed, "outdated": sorted(outdated)}
+
+    def remove(self, names: list[str]) -> None:
+        """Take variables away."""
+        for name in names:
+            self.groups.namespace.pop(name, None)
+            self.groups.part(name)
 
     def _holders(self, names: set[str]) -> set[str]:
         """Return what holds a function or class of these names, or something that does."""
@@ -94,9 +100,13 @@ class Restoring:
         if names[0].startswith("$"):
             value = None
             if version["object"]:
-                value = self.groups.store.load({}, version["object"], find)[names[0]]
+                found = self.groups.store.load(self.groups.namespace, version["object"], find)
+                value = found[names[0]]
             self.hidden.restore(names[0], value)
             return
+        for name in names:
+            if isinstance(known := self.groups.namespace.get(name), type):
+                forget_registered(known)
         values = (
             dict(zip(names, [version["value"]], strict=True))
             if "value" in version
@@ -119,6 +129,8 @@ class Restoring:
             ids=None,
             holds=frozenset(version.get("holds", ())),
             object=version["object"],
+            has_last_words=bool(version.get("last_words")),
+            packages=frozenset(version.get("packages", [UNKNOWN])),
         )
         for name in names:
             self.groups.known[name] = group

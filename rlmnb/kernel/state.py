@@ -30,8 +30,10 @@ from rlmnb.kernel.classes import (
     equal_to_inherited,
     fill_class,
     make_class,
+    move_slots,
     runs_code_when_made,
 )
+from rlmnb.kernel.identity import identity
 from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 
 _NAMESPACE, _NAME, _MODULE, _SINGLE = "namespace", "name", "module", "single"
@@ -114,8 +116,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if kind is dict:
             return _module_of(value)
         if kind in _DATA:
-            return None
-        if isinstance(value, types.FunctionType | type | _Cached) and id(value) not in self._roots:
+            return _library_nan(value) if kind is float and value != value else None
+        if (
+            isinstance(value, types.FunctionType | type | _Cached)
+            and identity(value) not in self._roots
+        ):
             name = getattr(value, "__name__", "")
             if value.__module__ == "__main__" and self._namespace.get(name) is value:
                 return (_NAME, name)
@@ -151,6 +156,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if isinstance(value, enum.EnumMeta):
                 return reduced
             reduced[2][0].update(equal_to_inherited(value))
+            move_slots(value, reduced[1][3], reduced[2][0])
             if runs_code_when_made(value):
                 return (make_class, reduced[1], *reduced[2:5], fill_class)
         return reduced
@@ -160,6 +166,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if value.__globals__ is self._namespace:
             return True
         return importable_name(value) is None and _module_of(value.__globals__) is not None
+
+
+def _library_nan(value: float) -> tuple[str, ...] | None:
+    """Return how to name the one that a library has: `is np.nan` is how people ask for it."""
+    for name in ("numpy", "math"):
+        if value is getattr(sys.modules.get(name), "nan", None):
+            return (_SINGLE, name, "nan")
+    return None
 
 
 def _read_only(array: Any) -> Any:
@@ -245,7 +259,7 @@ class StateStore:
         """Store values that belong together, leaving out what the namespace has by name."""
         buffers: list[pickle.PickleBuffer] = []
         file = io.BytesIO()
-        roots = {id(value) for value in values.values()}
+        roots = {identity(value) for value in values.values()}
         _Pickler(file, namespace, roots, buffers).dump(values)
         raw = [buffer.raw() for buffer in buffers]
         if file.tell() + sum(len(each) for each in raw) > limit:

@@ -16,58 +16,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb import digest
-from rlmnb.kernel.canonical import value_digest
+from rlmnb.graph.ambient import CHANCE, INITIAL
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
-from rlmnb.kernel.hidden import CHANCE, INITIAL, Hidden
+from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.history import is_history, is_input
+from rlmnb.kernel.identity import identity
 from rlmnb.kernel.libraries import handed_to_logging
+from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import code_names, follow
 from rlmnb.kernel.restoring import Restoring
+from rlmnb.kernel.scripts import modules_of
 from rlmnb.kernel.seeding import may_seed
+from rlmnb.kernel.seeing import Seeing
+from rlmnb.kernel.settings import Found
 from rlmnb.kernel.state import StateStore
+from rlmnb.kernel.unfound import preferred_to
 from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
 from rlmnb.kernel.wildcards import found_by, listed_by
 
 ABSENT = "absent"
 # Names that cannot be a program's own begin with one of these: they are ours.
 _RESERVED = ("$", "~", "&")
-_COMMANDS = frozenset(
-    {
-        "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput",
-        "getstatusoutput", "run_line_magic", "run_cell_magic", "create_subprocess_shell",
-        "Bash",
-    }
-)  # fmt: skip
+# Which warnings a cell has given: the shell takes it away before the next one.
+_WARNED = "__warningregistry__"
 _NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-@dataclass
-class _Look:
-    """What was seen before a cell ran."""
-
-    reads: frozenset[str]
-    opaque: bool
-    # Which object each variable was: the objects themselves would live longer for being held.
-    bindings: dict[str, int]
-    hidden: dict[str, str]
-    code: CodeNames | None = None
-    named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
-    contents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # Directories that commands go through.
-    listed: list[str] = field(default_factory=list)
-
-    @property
-    def inert(self) -> bool:
-        """Whether a cell could run no code but its own constants: it reads, calls, replaces none.
-
-        Replacing a value can run code, too: that of whatever is let go.
-        """
-        code = self.code
-        if code is None or self.opaque or self.reads or code.attributes or code.imports:
-            return False
-        return not code.stars and self.bindings.keys().isdisjoint(code.writes)
 
 
 @dataclass
@@ -85,11 +59,15 @@ class Tracker:
         self.modules = Modules(lambda path: self.watch.mine(path) is not None)
         own = dict(self.namespace)
         self.groups = Groups(self.namespace, self.store, self.modules, own, self.limit)
+        self._seeing = Seeing(self.groups, self.modules, self.hidden)
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
         self._hidden_now: dict[str, str] | None = None
         self._own = own
-        self._look: _Look | None = None
+        # The names seen so far, and those of them that are the user's own.
+        self._seen: set[str] = set()
+        self._users: set[str] = set()
+        self._look: Look | None = None
         # The modules looked at, and the files of those that are no library's.
         self._imported = set(sys.modules)
         self._modules_mark = _modules_mark()
@@ -104,15 +82,28 @@ class Tracker:
 
     def tracked(self) -> dict[str, int]:
         """Return the user's own variables, each with the identity of its value."""
-        own = self._own
-        return {
-            name: id(value)
-            for name, value in self.namespace.items()
-            if type(name) is str
-            and name not in own
+        # After every cell, with a thousand of them: as little as can be is done for each.
+        found = self.namespace.copy()  # a thread may go on setting variables meanwhile
+        now = dict(zip(found, map(identity, found.values()), strict=True))
+        new = now.keys() - self._seen
+        self._seen |= new
+        self._users.update(filter(self._is_users, new))
+        users = self._users
+        return {name: value for name, value in now.items() if name in users} | {
+            name: identity(self.namespace[name])
+            for name in self._taken_over()
+            if not is_history(name)
+        }
+
+    def _is_users(self, name: object) -> bool:
+        """Tell whether a name can only have been given by the user's code."""
+        return (
+            type(name) is str
+            and name not in self._own
+            and name != _WARNED
             and not is_history(name)
             and name[:1] not in _RESERVED
-        } | {name: id(self.namespace[name]) for name in self._taken_over() if not is_history(name)}
+        )
 
     def _taken_over(self) -> list[str]:
         """Return the names that were the shell's at the start and are the user's now."""
@@ -131,7 +122,7 @@ class Tracker:
         if self._doubted:
             self._look_again(reads, opaque=opaque)
             reads, opaque = self.closure(names)
-        self._look = _Look(
+        self._look = Look(
             reads=reads,
             opaque=opaque,
             # Nobody but cells sets variables; what a thread did meanwhile is put to this cell.
@@ -143,7 +134,7 @@ class Tracker:
         self._look.named = {
             os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
         }
-        if names is not None and names.attributes & _COMMANDS:
+        if self._look.may_run_commands:
             # What a command adds to, it builds on; afterwards that can no longer be seen.
             self._look.contents = {
                 path: digest.of_file(path)
@@ -159,7 +150,8 @@ class Tracker:
         """Return every name that code can read, through what it calls; and whether any at all."""
         if names is None:
             return frozenset(), False
-        return follow(names, self.groups.refs_of)
+        around = frozenset().union(*self.hidden.leads_to.values())
+        return follow(names, self.groups.refs_of, around, self.groups.has_last_words)
 
     def doubt(self) -> None:
         """Know that variables may have changed while no cell ran: a thread, a widget, a debugger.
@@ -187,7 +179,8 @@ class Tracker:
         assert look is not None
         self.watch.stop()
         now = self._now = self.tracked()
-        look.reads |= self._not_set(look, now) if failed else frozenset()
+        left = self._not_set(look, now) - look.reads if failed else frozenset()
+        look.reads |= left
         reads = self._read_digests(look)
         if not look.inert:
             self.groups.logged = handed_to_logging()
@@ -200,38 +193,38 @@ class Tracker:
         # Setting a variable to what it was is still setting it: the cell would do so again.
         set_anew = self._set_anew(look, now, failed=failed)
         for name in set_anew & set(reads):
-            del reads[name]
+            if name not in old or not old[name].has_last_words:
+                del reads[name]
         found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
         versions = [each for each in found if not loosened.issuperset(each.names)]
         reads |= self._reads_behind(versions, look, now, old, set_anew)
         self._note_patches(look)
         hidden_values = {} if look.inert else self.hidden.values()
         hidden_now = look.hidden if look.inert else self.hidden.digests(hidden_values)
+        if hidden_now != look.hidden:
+            self.hidden.follow(hidden_values)
         self._hidden_now = hidden_now
         writes = [version.as_dict() for version in versions]
         writes += [self._module_version(name) for name in looked_at]
         writes += self._figures_version(look)
-        for name, was in look.hidden.items():
-            if hidden_now[name] != was:
-                writes.append(self._hidden_version(name, hidden_now[name], hidden_values[name]))
-                if name not in CHANCE:
-                    for module in {name.partition(".")[0] for name in self._new_modules()}:
-                        self._changed_by_import.setdefault(module, set()).add(name)
-                if name in CHANCE:
-                    reads[name] = was
-            elif name in CHANCE and was != INITIAL and may_seed(look.reads, look.code, self._value):
-                # Setting a generator to where it was is still setting it; if the cell did not, then
-                # it leaves what it found.
-                reads[name] = was
-                writes.append(self._hidden_version(name, was, hidden_values[name]))
+        self._seeing.imported(self._new_modules(), look)
+        settings = Found() if failed else self._seeing.settings(look, now)
+        writes += self._hidden_versions(look, hidden_now, hidden_values, settings)
+        for name in CHANCE:
+            if any(version["names"] == [name] for version in writes):
+                reads[name] = look.hidden[name]
+        unseen = frozenset() if failed else self._seeing.unseen(look, now, old, settings)
+        if self._figures != INITIAL:
+            unseen -= {"$matplotlib"}  # figures that are open may be shown after any cell
         self._note_named(look)
         self._note_modules(look)
         self._note_imports()
         if self.store is not None:
             for path in self.watch.written:
                 self.store.keep_file(path)
+        ambient = self._seeing.seen(look, settings, unseen)
         return {
-            "reads": reads,
+            "reads": reads | ambient.pop("reads"),
             "writes": writes,
             "loosened": [
                 {
@@ -244,7 +237,9 @@ class Tracker:
             "deleted": deleted,
             "opaque": look.opaque,
             **self._history(look),
+            **ambient,
             "failed": failed,
+            **({"left": sorted(left)} if left else {}),
             **({"around": sorted(look.bindings)} if look.opaque else {}),
             **self._in_place(look, now, versions),
             **self.watch.report(),
@@ -253,7 +248,7 @@ class Tracker:
     @staticmethod
     def _reads_behind(
         versions: list[Group],
-        look: _Look,
+        look: Look,
         now: dict[str, int],
         old: dict[str, Group],
         set_anew: frozenset[str],
@@ -274,7 +269,7 @@ class Tracker:
         return reads
 
     @staticmethod
-    def _in_place(look: _Look, now: dict[str, int], versions: list[Group]) -> dict[str, Any]:
+    def _in_place(look: Look, now: dict[str, int], versions: list[Group]) -> dict[str, Any]:
         """Return which of the changed variables are what they were, only with other contents."""
         bound = look.code.writes if look.code is not None else frozenset()
         names = [
@@ -286,20 +281,20 @@ class Tracker:
         return {"in_place": sorted(names)} if names else {}
 
     @staticmethod
-    def _history(look: _Look) -> dict[str, bool]:
+    def _history(look: Look) -> dict[str, bool]:
         """Tell whether a cell looks at what ran before it, and at the very code of that."""
         read = look.reads - (look.code.set_itself if look.code is not None else frozenset())
         found = {"history": any(map(is_history, read))}
         return found | ({"inputs": True} if any(map(is_input, read)) else {})
 
     @staticmethod
-    def _not_set(look: _Look, now: dict[str, int]) -> frozenset[str]:
+    def _not_set(look: Look, now: dict[str, int]) -> frozenset[str]:
         """Return what a cell that failed is sure to set in the end, and has left as it was."""
         sure = look.code.sure & look.code.writes if look.code is not None else frozenset()
         before = look.bindings
         return frozenset(name for name in sure if name in before and before[name] == now.get(name))
 
-    def _set_anew(self, look: _Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
+    def _set_anew(self, look: Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
         """Return the names that a cell has set without looking at what they were."""
         code = look.code
         if code is None:
@@ -319,7 +314,7 @@ class Tracker:
             found.update(contents.get("__all__", public))
         return frozenset(found)
 
-    def _read_digests(self, look: _Look) -> dict[str, str]:
+    def _read_digests(self, look: Look) -> dict[str, str]:
         names = set(look.reads) | (set(look.bindings) if look.opaque else set())
         found: dict[str, str] = {}
         together: dict[str, list[str]] = {}
@@ -339,20 +334,16 @@ class Tracker:
         for key, members in together.items():
             if len(members) > 1:
                 found["&" + "&".join(members)] = key
-        # Every cell reads the others too; they are told of only once they are not initial.
-        for name in self.hidden.ambient:
-            if look.hidden[name] != INITIAL:
-                found[name] = look.hidden[name]
         return found
 
-    def _changed_names(self, look: _Look, now: dict[str, int]) -> tuple[set[str], set[str]]:
+    def _changed_names(self, look: Look, now: dict[str, int]) -> tuple[set[str], set[str]]:
         """Return the names whose value may have changed: touched, rebound or new.
 
         Apart from them, those which only hold a function or class that has lost its name: they
         hold another thing from now on. In a kernel that stays, they may be left from cells below.
         """
         before = look.bindings
-        rebound = {name for name, value in now.items() if before.get(name) != value}
+        rebound = {name for name, _ in now.items() - before.items()}
         if look.code is not None:
             # An object may stand where another stood that was let go before it was made.
             rebound |= {name for name in look.code.writes if name in now}
@@ -363,7 +354,9 @@ class Tracker:
         moved = rebound | {name for name in before if name not in now}
         changed = touched | self._with_mates(touched | moved) | rebound
         holders = {
-            name for name, group in self.groups.known.items() if not group.holds.isdisjoint(moved)
+            name
+            for name, group in self.groups.known.items()
+            if group.holds and not group.holds.isdisjoint(moved)
         }
         return changed, (holders | self._with_mates(holders)) - changed
 
@@ -379,7 +372,7 @@ class Tracker:
 
     # modules and libraries
 
-    def _look_at_modules(self, look: _Look) -> list[str]:
+    def _look_at_modules(self, look: Look) -> list[str]:
         """Look at the local modules a cell could reach; return those that are not as before."""
         names = {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
         if look.opaque:
@@ -414,7 +407,7 @@ class Tracker:
                 version["object"] = None
         return version
 
-    def _figures_version(self, look: _Look) -> list[dict[str, Any]]:
+    def _figures_version(self, look: Look) -> list[dict[str, Any]]:
         """Tell of figures that stay open from cell to cell: whoever draws may change them."""
         if FIGURES not in look.reads and not look.opaque and "matplotlib" in self._imported:
             return []
@@ -427,7 +420,7 @@ class Tracker:
         version["problem"] = None if now == INITIAL else "open figures"
         return [version]
 
-    def _note_patches(self, look: _Look) -> None:
+    def _note_patches(self, look: Look) -> None:
         """Take down which attributes of libraries' modules and classes a cell has set."""
         for *dotted, attribute in look.code.patches if look.code is not None else ():
             base: Any = self.namespace.get(dotted[0])
@@ -439,29 +432,63 @@ class Tracker:
                     continue
             elif isinstance(base, type) and base.__module__ != "__main__":
                 where = f"{base.__module__}.{base.__qualname__}"
+            elif self._is_kept_by_library(dotted):
+                where = ".".join((self.namespace[dotted[0]].__name__, *dotted[1:]))
             else:
                 continue
-            value = vars(base).get(attribute, ABSENT)
-            self.hidden.patched[f"{where}.{attribute}"] = value_digest(self.namespace, value)
+            found = getattr(base, "__dict__", {})
+            self.hidden.patched[f"{where}.{attribute}"] = found.get(attribute, ABSENT)
+
+    def _is_kept_by_library(self, dotted: list[str]) -> bool:
+        """Tell whether a dotted name leads to an object of a library's module."""
+        root = self.namespace.get(dotted[0])
+        if not isinstance(root, types.ModuleType) or self.modules.path(root.__name__) is not None:
+            return False
+        # Its options are followed key by key.
+        return len(dotted) > 1 and (root.__name__, dotted[1]) != ("pandas", "options")
+
+    def _hidden_versions(
+        self, look: Look, now: dict[str, str], values: dict[str, Any], settings: Found
+    ) -> list[dict[str, Any]]:
+        """Tell of the state that a cell has changed, or has set to what it was."""
+        found = []
+        for name in sorted(look.hidden.keys() | now.keys() | settings.keys):
+            was, left = look.hidden.get(name, INITIAL), now.get(name, INITIAL)
+            if left != was and name not in CHANCE:
+                for module in {name.partition(".")[0] for name in self._new_modules()}:
+                    self._changed_by_import.setdefault(module, set()).add(name)
+            # Setting a generator to where it was is still setting it; if the cell did not, then
+            # it leaves what it found.
+            seeded = name in CHANCE and was != INITIAL
+            if (
+                left != was
+                or name in settings.keys
+                or (seeded and may_seed(look.reads, look.code, self._value))
+            ):
+                found.append(self._hidden_version(name, left, values.get(name)))
+        return found
 
     def _hidden_version(self, name: str, now: str, value: Any) -> dict[str, Any]:
         version = pseudo_version(name, now)
+        version["refs"] = sorted(self.hidden.leads_to.get(name, ()))
         if self.store is not None and value is not None and self.hidden.can_restore(name):
             try:
-                version["object"] = self.store.save_values({}, {name: value}, self.limit)
+                version["object"] = self.store.save_values(
+                    self.namespace, {name: value}, self.limit
+                )
             except Exception:  # noqa: BLE001 - an option can be set to anything
                 version["object"] = None
         if now != INITIAL and not version["object"]:
             version["problem"] = "cannot be put back"
         return version
 
-    def _named_files(self, look: _Look) -> set[str]:
+    def _named_files(self, look: Look) -> set[str]:
         """Return every text a cell has that names a file: in its code, its commands, its variables.
 
         Native readers, writers and programs open files that no event tells of.
         """
         texts = set(look.code.strings) if look.code is not None else set()
-        commands = look.code is not None and look.code.attributes & _COMMANDS
+        commands = look.may_run_commands
         if commands:
             texts.update(word for text in list(texts) for word in words_in(text))
         spoken = {name for text in texts if commands for name in _NAME.findall(text)}
@@ -483,7 +510,7 @@ class Tracker:
             if isinstance(value, str | os.PathLike)
         }
 
-    def _note_named(self, look: _Look) -> None:
+    def _note_named(self, look: Look) -> None:
         for path in look.listed:
             self.watch.note_listed(path)
         for path, before in (self.watch.commanded | look.named).items():
@@ -495,8 +522,11 @@ class Tracker:
                 self.watch.note_written(path, was, new=before is None)
             else:
                 self.watch.note(path)
+                if look.may_run_commands and path.endswith(".py"):
+                    for each in modules_of(path):
+                        self.watch.note(each)
 
-    def _note_modules(self, look: _Look) -> None:
+    def _note_modules(self, look: Look) -> None:
         """Count a local module as read by whoever can reach it, also when it was cached."""
         names_read = self.tracked() if look.opaque else look.reads
         values = [self.namespace[name] for name in names_read if name in self.namespace]
@@ -506,6 +536,7 @@ class Tracker:
             path = self.modules.path(name)
             if path is not None:
                 self.watch.note(path)
+                self.watch.note_missing(preferred_to(path))
                 self._note_version(name, path)
 
     def _note_version(self, name: str, path: str) -> None:
@@ -519,6 +550,15 @@ class Tracker:
             self.watch.read[full] = known[1]
         else:
             self._made_of[full] = (spec, self.watch.read[full])
+
+    def remove(self, names: list[str]) -> None:
+        """Take variables away that are left from cells further down."""
+        known = self.groups.known
+        if any(name not in known or known[name].has_last_words for name in names):
+            self._now = self._hidden_now = None  # who knows what else that changes
+        Restoring(self.groups, self.hidden).remove(names)
+        if self._now is not None:
+            self._now = {name: each for name, each in self._now.items() if name not in names}
 
     def restore(
         self, wanted: list[dict[str, Any]], absent: list[str], sources: dict[str, str]

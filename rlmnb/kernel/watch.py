@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import genericpath
 import importlib.metadata
 import os
+import re
 import shlex
 import shutil
 import site
@@ -20,6 +22,7 @@ from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.files import is_temporary
 from rlmnb.kernel import listing
+from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
 
@@ -45,6 +48,8 @@ _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
 _LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKING_FOR_MODULES = ("<frozen importlib", importlib.metadata.__file__)
+# Pillow, and so every figure that is saved, asks only to know whether to remove what has failed.
+_ASKING_TO_TIDY_UP = (os.path.join("PIL", "Image.py"), "save")
 # A directory with more in it than this is moved or removed without a look at each file.
 _MOST_BELOW = 10_000
 
@@ -84,16 +89,21 @@ class Watch:
 
     def __init__(self, ignored: tuple[str, ...] = (), rewritten: Iterable[str] = ()) -> None:
         self._foreign = _foreign_places() + ignored
+        self._unfound = Unfound(lambda path: self._note_asked(path, MISSING), self._foreign)
         # The notebook itself: it changes with every replay.
         self._rewritten = {
             look(path) for path in rewritten for look in (os.path.realpath, os.path.abspath)
         }
         self._passing = _passing_places()
+        # Where ipykernel says that the source of a cell is, and where tracebacks look for it.
+        pretended = os.path.join(tempfile.gettempdir(), "ipykernel_")
+        self._sources = re.compile(rf"{re.escape(pretended)}\d+[\\/]\d+\.py$")
         self._start = os.path.realpath(os.getcwd()) + os.sep
         self._on = False
         self._quiet = threading.local()
         # Every file this kernel has opened for writing, as it was when it was last looked at.
         self._ours: dict[str, tuple[int, ...] | None] = {}
+        self._at_start: dict[str, tuple[int, ...] | None] = {}
         # What stood there before the first of them, or what is known of it.
         self._first: dict[str, str] = {}
         self.asked: dict[str, str] = {}
@@ -113,7 +123,9 @@ class Watch:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
+        self._at_start = {name: version_of(name) for name in self._ours}
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
+        self._unfound.stand_in()
         self._on = True
 
     def ignore_this_thread(self) -> None:
@@ -133,6 +145,7 @@ class Watch:
     def stop(self) -> None:
         """Listen no more."""
         self._on = False
+        self._unfound.step_back()
         for name, seen in self._ours.items():
             # A file that an earlier cell opened and left open is written by whoever writes to it.
             if (now := version_of(name)) != seen:
@@ -178,7 +191,7 @@ class Watch:
         if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
-        if name is None or name in self.written or self._is_passing(name):
+        if name is None or name in self.written or self._is_passing(name) or _is_tidying_up():
             return
         # What is found in a directory that the cell itself made is no find.
         if kind == MISSING or all(was != MISSING for was in self._was_above(name)):
@@ -246,7 +259,7 @@ class Watch:
             return None
         if _BESIDE in name + os.sep or name in self._rewritten:
             return None  # what we keep there changes with every replay
-        return name
+        return None if self._sources.match(name) else name
 
     def _opened(self, path: Any, _mode: Any, flags: Any) -> None:
         name = self.mine(path)
@@ -255,11 +268,19 @@ class Watch:
         writing = isinstance(flags, int) and flags & _WRITING
         # What the cell itself wrote before is not read from outside.
         only_writing = isinstance(flags, int) and flags & (os.O_TRUNC | os.O_EXCL)
+        if self._at_start.get(name) not in (None, version_of(name)):
+            self.written.add(name)  # by this cell, into what an earlier one has opened
         if name not in self.read and name not in self.written and not only_writing:
             self._look(name)
         if writing:
+            behind = self._behind(name)
             self._overwritten(name)
-            self._ours.setdefault(name, None)
+            self._overwritten(behind)
+            self._ours.setdefault(behind, None)
+
+    def _behind(self, name: str) -> str:
+        """Return the file that is meant by a link: what is written goes there."""
+        return self.mine(os.path.realpath(name)) or name if os.path.islink(name) else name
 
     def _overwritten(self, path: Any) -> None:
         """Count a file as written, having seen what stood there before."""
@@ -373,6 +394,12 @@ class Watch:
         if name is not None and name not in self.read and name not in self.written:
             self._look(name)
 
+    def note_missing(self, path: str) -> None:
+        """Take down that something would have been read if it had been there, and was not."""
+        name = self.mine(path)
+        if name is not None and name not in self.written and version_of(name) is None:
+            self.asked.setdefault(name, MISSING)
+
     def note_written(self, path: str, was: dict[str, Any] | None, *, new: bool) -> None:
         """Take down a file that is known by other means to have been written.
 
@@ -437,6 +464,18 @@ class Watch:
             },
             "flags": sorted(self.flags),
         }
+
+
+def _is_tidying_up() -> bool:
+    """Tell whether what is there is asked for by somebody to whom it makes no difference."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename in (
+        __file__,
+        genericpath.exists.__code__.co_filename,
+    ):
+        frame = frame.f_back
+    file, function = _ASKING_TO_TIDY_UP
+    return frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
 
 
 def is_plausible(text: str) -> bool:

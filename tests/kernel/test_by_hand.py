@@ -130,8 +130,31 @@ def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
         lab.edit("c1", "prec = decimal.getcontext().prec")
         lab.run("c1")
         lab.save()
-        why = ["$decimal was left by an earlier run of this cell"]
+        why = ["$decimal[prec] was left by an earlier run of this cell"]
         assert any(stale().get("c1") == why for _ in polls(20))
+
+
+def test_what_only_an_earlier_run_of_a_cell_has_written_is_not_there():
+    write(
+        "open('a.txt', 'w').close()",
+        "import glob, os\nprint(sorted(glob.glob('*.txt')))",
+        "print(os.path.exists('a.txt'))",
+        "print(len(open('b.txt').read()))",
+    )
+    Path("b.txt").write_text("mine")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", "open('c.txt', 'w').close()")
+        lab.run()
+        lab.save()
+        assert comes_to({"c1", "c2"})
+        assert "a.txt was left by an earlier run of c0" in str(stale()["c2"])
+    assert set(replay(Session.open("nb.ipynb")).executed) == {"c1", "c2"}
+    assert texts()[1:] == ["['b.txt', 'c.txt']\n", "False\n", "4\n"]
+    assert stale() == {}
+    assert Path("b.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("first", ["by hand", "replayed"])
@@ -540,3 +563,34 @@ def test_every_command_calls_the_same_cells_stale(run_json, run):
     assert [node["id"] for node in drawn["nodes"] if "stale" in str(node)] == ["c1", "c2"]
     assert "2 stale" in run("show", "nb.ipynb").stdout
     assert run_json("stats", "nb.ipynb")["stale"] == 2
+
+
+def test_a_figure_that_is_saved_over_its_earlier_version_is_fresh():
+    plot = "fig, ax = plt.subplots()\nax.plot([1, {}])\nfig.savefig('out.png')\nplt.close(fig)"
+    write(
+        "import matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt", plot.format(2)
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c1", plot.format(3))
+        lab.save()
+        assert comes_to({"c1": ["source edited"]})
+        lab.run("c1")
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_cell_that_asks_for_a_file_it_has_made_before_is_stale_for_that():
+    make = "import os\nif not os.path.exists('made.txt'):\n    open('made.txt', 'w').close()\n"
+    write(make)
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", make.replace(".close()", ".write('more')") + "open('made.txt', 'a').close()")
+        lab.run("c0")
+        lab.save()
+        why = f"{os.path.abspath('made.txt')} was left by an earlier run of this cell"
+        assert comes_to({"c0": [why]})

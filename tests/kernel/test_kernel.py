@@ -43,9 +43,12 @@ def started(module: str, directory: Path) -> Iterator[Any]:
 
 
 def run(client: Any, code: str, **options: Any) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-    """Run code; return the reply and what was shown, apart from its busy and idle."""
+    """Run code; return the reply and what was shown, apart from its busy and idle.
+
+    Where a text is cut in two on its way is a matter of time.
+    """
     message = client.execute(code, **options)
-    shown = []
+    shown: list[tuple[str, Any]] = []
     while True:
         each = client.get_iopub_msg(timeout=60)
         if each["parent_header"].get("msg_id") != message:
@@ -54,9 +57,11 @@ def run(client: Any, code: str, **options: Any) -> tuple[dict[str, Any], list[tu
         if kind == "status" and content["execution_state"] == "idle":
             break
         if kind in ("stream", "display_data", "execute_result", "error"):
-            shown.append(
-                (kind, {key: content.get(key) for key in ("name", "text", "data", "ename")})
-            )
+            told = {key: content.get(key) for key in ("name", "text", "data", "ename")}
+            if kind == "stream" and shown and shown[-1][1]["name"] == told["name"]:
+                shown[-1][1]["text"] += told["text"]
+            else:
+                shown.append((kind, told))
     while True:
         reply = client.get_shell_msg(timeout=60)
         if reply["parent_header"].get("msg_id") == message:
@@ -80,6 +85,7 @@ CELLS = [
     "import sys\nprint('err', file=sys.stderr)",
     "get_ipython().run_line_magic('who_ls', 'int')",
     "def f(n): return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('deep')",
+    "import threading\nthreading.Thread().name",
     "1 / 0",
     "int('x')",
     "class A: pass\n[A.__name__, A.__module__, A.__qualname__]",

@@ -22,9 +22,68 @@ def twice(line):
     return line * 2"""
 FRAME = """import pandas as pd
 df = pd.DataFrame({'a': range(6), 's': list('aabbcc'), 'c': pd.Categorical(list('xxyyzz'))})"""
+FIGURE = """import matplotlib.pyplot as plt
+fig, ax = plt.subplots(figsize=(2, 1))
+line, = ax.plot([1, 2])
+ax.set_title('one')
+plt.close(fig)"""
 LOCAL = "import pack.inner\nprint(pack.inner.total(5))"
 
 CASES = {
+    "a figure, and objects that are made where its parts were looked at": Case(
+        [
+            FIGURE,
+            "from collections import OrderedDict\no = OrderedDict(a=1, b=2)",
+            "o.move_to_end('a')",
+            "import pandas as pd\ndf = pd.DataFrame({'a': [1]})",
+            "import queue\nq = queue.Queue()",
+            "print(ax.get_title())",
+        ],
+        [0, 5],
+        {0: FIGURE.replace("'one'", "'two'")},
+    ),
+    "what a script imports that a command runs": Case(
+        ["!python script.py", "x = 1", "!python other.py"],
+        [0],
+        start={
+            "script.py": "import kit.part\n",
+            "other.py": "import kit\n",
+            "kit/__init__.py": "",
+            "kit/part.py": "from . import deep\n",
+            "kit/deep.py": "print(1)\n",
+        },
+        files={"kit/deep.py": "print(2)\n"},
+    ),
+    "a module that was not there": Case(
+        [
+            "try:\n    import late\nexcept ImportError:\n    late = None",
+            "print(late is None)",
+            "x = 1",
+        ],
+        [0, 1],
+        files={"late.py": "x = 1\n"},
+    ),
+    "a part of a package that was not there": Case(
+        [
+            "import importlib.util\nfound = importlib.util.find_spec('kit.part')",
+            "print(found is None)",
+        ],
+        [0, 1],
+        start={"kit/__init__.py": ""},
+        files={"kit/part.py": "x = 1\n"},
+    ),
+    "a module that a local one does without": Case(
+        ["import mine", "print(mine.quick is None)", "x = 1"],
+        [0, 1],
+        start={"mine.py": "try:\n    import quick\nexcept ImportError:\n    quick = None\n"},
+        files={"quick/__init__.py": ""},
+    ),
+    "a package that comes before a module": Case(
+        ["import mine\nx = mine.x", "print(x)", "y = 1"],
+        [0, 1],
+        start={"mine.py": "x = 1\n"},
+        files={"mine/__init__.py": "x = 2\n"},
+    ),
     "a thread that has ended": Case(
         [
             "import threading\nout = []",
@@ -54,6 +113,80 @@ CASES = {
     ),
     "a comment runs nothing": Case(["x = 1", "print(x)"], [], {0: "x = 1  # one"}),
     "layout runs nothing": Case(["x = [1, 2]", "print(x)"], [], {0: "x = [\n    1,\n    2,\n]\n"}),
+    "a library is given a function": Case(
+        ["import math\ndef f(): return k\nmath.own = f", "k = 1", "y = 2", "print(math.own())"],
+        [0, 1, 2, 3],
+        {1: "k = 3"},
+    ),
+    "a function among the builtins": Case(
+        ["import builtins\ndef shout(): return 'HO'\nbuiltins.shout_it = shout", "shout_it()"],
+        [0, 1],
+        {0: "import builtins\ndef shout(): return 'HI'\nbuiltins.shout_it = shout"},
+    ),
+    "an option, below what cannot see it": Case(
+        [
+            "import pandas as pd, math",
+            "pd.set_option('display.precision', 3)",
+            "words = 'b a'.split()\nprint(sorted(words), math.pi)",
+            "def half(x):\n    return x / 2\nprint(half(3))",
+            "print(pd.Series([1 / 3]))",
+        ],
+        [1, 4],
+        {1: "pd.set_option('display.precision', 2)"},
+    ),
+    "an option, seen through functions and files": Case(
+        [
+            "import pandas as pd, pickle\npd.Series([1 / 3]).to_pickle('s.pkl')",
+            "pd.set_option('display.precision', 3)",
+            "def show():\n    import pandas\n    return str(pandas.Series([1 / 3]))",
+            "class Shown:\n    def __repr__(self): return show()\nx = [Shown()]",
+            "x",
+            "print(pickle.load(open('s.pkl', 'rb')))",
+        ],
+        [1, 3, 4, 5],
+        {1: "pd.set_option('display.precision', 2)"},
+    ),
+    "a variable of the environment, unseen": Case(
+        ["import os\nos.environ['A'] = '1'", "x = sum([1, 2])", "print(os.environ['A'])"],
+        [0, 2],
+        {0: "import os\nos.environ['A'] = '2'"},
+    ),
+    "a command that names no variable": Case(
+        ["x = 1", "!echo hello", "%env LEVEL=3", "print(x)"], [0, 3], {0: "x = 2"}
+    ),
+    "settings of Python's own": Case(
+        ["import sys, csv", "sys.argv[1:] = ['a']", "print(sys.argv[1:])", "x = 1"],
+        [1, 2, 3],
+        {1: "sys.argv[1:] = ['b']"},
+    ),
+    "how a kind of value is shown": Case(
+        [
+            "plain = get_ipython().display_formatter.formatters['text/plain']",
+            "plain.for_type(set, lambda o, p, c: p.text('one'));",
+            "{1}",
+        ],
+        [0, 1, 2],
+        {1: "plain.for_type(set, lambda o, p, c: p.text('two'));"},
+    ),
+    "numbers of lines in what is shown": Case(
+        [
+            "import warnings\ndef f():\n    warnings.warn('old')",
+            "f()",
+            "y = 2",
+            "import traceback\ntry: 1 / 0\nexcept ArithmeticError: print(traceback.format_exc())",
+        ],
+        [0, 1],
+        {0: "import warnings\n# soon\ndef f():\n    warnings.warn('old')"},
+    ),
+    "a file that an earlier cell has opened is written, closed and read": Case(
+        [
+            "fw = open('out.txt', 'w')\nfw.write('a')\nfw.flush()",
+            "fw.write('b')\nfw.close()\nprint(open('out.txt').read())",
+            "x = 1",
+        ],
+        [2],
+        {2: "x = 2"},
+    ),
     "a cell nobody needs": Case(["x = 1", "y = 2", "print(x)"], [1], {1: "y = 3"}),
     "a chain": Case(["x = 1", "y = x + 1", "print(y)", "z = 5"], [0, 1, 2], {0: "x = 2"}),
     "an equal result stops the cascade": Case(

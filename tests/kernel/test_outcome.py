@@ -14,6 +14,29 @@ def around():
     print('out')"""
 CACHED = "from functools import lru_cache\n@lru_cache\ndef f(x): return x + k"
 DISPATCH = "from functools import singledispatch\n@singledispatch\ndef f(x): return 'any'"
+ACCESSOR = """@pd.api.extensions.register_series_accessor('own')
+class Own:
+    def __init__(self, series):
+        self.series = series
+    def total(self):
+        return self.series.sum()"""
+SLOTTED = """import dataclasses
+class A:
+    __slots__ = ('x', '__own', '__dict__')
+    def __init__(self): self.x, self.__own, self.free = 1, [2], 3
+    def own(self): return self.__own
+@dataclasses.dataclass(slots=True, frozen=True)
+class B:
+    y: list
+class C(A):
+    __slots__ = {'z': 'what it is for'}
+a, b, c = A(), B([]), C()"""
+TOLD = """print(a.x, a.own(), a.free, b, c.z, c.own(), sorted(vars(C)), A.__slots__, vars(A)['x'])
+for each in (b, c):
+    try:
+        each.y = 1
+    except Exception as error:
+        print(type(error), error)"""
 SLOTS = "class S:\n    __slots__ = ('x',)"
 TRY_SLOT = "s = S()\ntry:\n    s.z = 1\nexcept AttributeError:\n    print('no', k)"
 NODE = """class Node:
@@ -69,7 +92,192 @@ RAISED = """class Odd(Exception):
     def __init__(self, a):
         super().__init__(a, 8)"""
 
+LOGS_BY_ITSELF = """import logging, sys
+pre = 'a'
+def begin():
+    class Own(logging.Formatter):
+        def format(self, record): return pre + record.getMessage()
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(Own())
+    logging.getLogger('own').addHandler(handler)
+begin()"""
+HOOK = """log = []
+def hook(result): log.append(1)
+get_ipython().events.register('post_run_cell', hook)"""
+DECIMALS = "import decimal\ndecimal.getcontext().prec = "
 CASES = {
+    "an option that is a function of the notebook": Case(
+        [
+            "import numpy as np\nk = 1\ndef fmt(v): return f'{v:.{k}f}'",
+            "np.set_printoptions(formatter={'float': fmt})",
+            "k = 2",
+            "print(np.array([1 / 3]))",
+        ],
+        None,
+        {2: "k = 5"},
+    ),
+    "an option that uses another library": Case(
+        [
+            "import numpy as np, decimal\nd = decimal.Decimal",
+            "np.set_printoptions(formatter={'float': lambda v: str(d(v) + 0)})",
+            "decimal.getcontext().prec = 4",
+            "print(np.array([1 / 3]))",
+        ],
+        None,
+        {2: "decimal.getcontext().prec = 6"},
+    ),
+    "a library whose name is dropped again": Case(
+        [DECIMALS + "5", "import decimal as d\nprint(d.Decimal(1) / 3)\ndel d"],
+        None,
+        {0: DECIMALS + "7"},
+    ),
+    "an option that resets others": Case(
+        [
+            "import numpy as np\nnp.set_printoptions(precision=2)",
+            "np.set_printoptions(precision=3)",
+            "print(np.array([1 / 3]))",
+        ],
+        None,
+        {0: "import numpy as np\nnp.set_printoptions(formatter={'float': '{:.1f}'.format})"},
+    ),
+    "an option that is left as it was": Case(
+        [
+            "import numpy as np\nnp.set_printoptions(precision=2)",
+            "np.set_printoptions(precision=None, suppress=True)",
+            "print(np.array([1 / 3]))",
+        ],
+        None,
+        {0: "import numpy as np\nnp.set_printoptions(precision=4)"},
+    ),
+    "a ufunc of one's own": Case(
+        ["import numpy as np\nu = np.frompyfunc(lambda v: v * 2, 1, 1)", "print(u(3))"],
+        None,
+        {0: "import numpy as np\nu = np.frompyfunc(lambda v: v * 3, 1, 1)"},
+    ),
+    "a library among the builtins": Case(
+        [
+            "import builtins, decimal\nbuiltins.numbers_of = [decimal.Decimal(1)]",
+            "decimal.getcontext().prec = 4",
+            "print(numbers_of[0] / 3)",
+        ],
+        None,
+        {1: "decimal.getcontext().prec = 6"},
+    ),
+    "how a command ended": Case(["!true", "!true", "print(_exit_code)"], None, {0: "!exit 3"}),
+    "back to the directory before": Case(
+        [
+            "import os\nos.makedirs('a', exist_ok=True)\nos.makedirs('b', exist_ok=True)",
+            "%cd -q a",
+            "%cd -q ../b",
+            "%cd -q -",
+            "import os.path\nprint(os.path.basename(os.getcwd()))",
+        ],
+        None,
+        {3: "%cd -q -\n1"},
+    ),
+    "decimal's context in a variable, and its traps": Case(
+        [
+            "import decimal\nctx = decimal.getcontext()",
+            "ctx.prec = 5\nctx.traps[decimal.DivisionByZero] = False",
+            "print(decimal.Decimal(1) / 3)",
+            "print(decimal.Decimal(1) / 0)",
+        ],
+        None,
+        {1: "ctx.prec = 7\nctx.traps[decimal.DivisionByZero] = False", 3: "decimal.Decimal(2) / 0"},
+    ),
+    "decimal in a cell that waits": Case(
+        [
+            "import decimal, asyncio",
+            "await asyncio.sleep(0)\ndecimal.getcontext().prec = 4",
+            "print(decimal.Decimal(1) / 3)",
+        ],
+        None,
+        {2: "print(decimal.Decimal(2) / 3)"},
+    ),
+    "Python's own list in a variable": Case(
+        ["import sys\np = sys.path", "p.append('xx')", "print(sys.path[-1])"],
+        None,
+        {1: "p.append('yy')"},
+    ),
+    "an annotation that runs": Case(
+        [DECIMALS + "4", "def f(a: print(decimal.Decimal(1) / 3)): pass"],
+        None,
+        {0: DECIMALS + "6"},
+    ),
+    "how sequences are shown": Case(
+        ["%config PlainTextFormatter.max_seq_length = 3", "list(range(9))"],
+        None,
+        {0: "%config PlainTextFormatter.max_seq_length = 5"},
+    ),
+    "an object that a library keeps": Case(
+        ["import reprlib\nreprlib.aRepr.maxlist = 2", "print(reprlib.repr(list(range(9))))"],
+        None,
+        {0: "import reprlib\nreprlib.aRepr.maxlist = 4"},
+    ),
+    "what numpy calls": Case(
+        [
+            "import numpy as np\ndef f(kind, flag): print('err', kind)\nnp.seterrcall(f);",
+            "np.seterr(all='call');",
+            "x = np.float64(1) / 0",
+        ],
+        None,
+        {0: "import numpy as np\ndef f(kind, flag): print('ERR', kind)\nnp.seterrcall(f);"},
+    ),
+    "a formatter that only a handler has": Case(
+        [
+            LOGS_BY_ITSELF,
+            "pre = 'b'",
+            "import logging\nlogging.getLogger('own').warning('x')",
+        ],
+        None,
+        {1: "pre = 'c'"},
+    ),
+    "a hook that counts cells": Case(
+        [
+            HOOK,
+            "1",
+            "x = 2",
+            "print(len(log))",
+        ],
+        None,
+        delete=1,
+    ),
+    "what an object says when it is let go": Case(
+        [COUNTING.replace("'gone'", "k"), "k = 1", "a = A()", "del a"],
+        None,
+        {1: "k = 2", 2: "a = [A()]"},
+    ),
+    "an exception that goes further": Case(
+        [
+            "def f(): raise ValueError(1)",
+            "try:\n    f()\nexcept ValueError as e:\n    k = e",
+            "import traceback\nprint(''.join(traceback.format_exception(k)))",
+            "try:\n    raise k\nexcept ValueError:\n    pass",
+            "print(len(traceback.extract_tb(k.__traceback__)))",
+        ],
+        None,
+        {2: "import traceback\nprint(''.join(traceback.format_exception(k)), 2)"},
+    ),
+    "what is written through a link": Case(
+        [
+            "import os\nopen('o.txt', 'w').write('x')",
+            "os.symlink('o.txt', 'l.txt')",
+            "print(open('l.txt').read(), os.path.islink('l.txt'))",
+            "open('l.txt', 'w').write('through')",
+            "print(open('o.txt').read())",
+        ],
+        None,
+        {0: "import os\nopen('o.txt', 'w').write('y')", 3: "open('l.txt', 'w').write('more')"},
+    ),
+    "a dialect, and what a signal does": Case(
+        [
+            "import csv, signal\ncsv.register_dialect('own', delimiter=';')",
+            "before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)",
+            "csv.get_dialect('own').delimiter, signal.getsignal(signal.SIGUSR1)",
+        ],
+        None,
+        {0: "import csv, signal\ncsv.register_dialect('own', delimiter=':')", 1: "before = 1"},
+    ),
     "the last lines of the history": Case(
         ["x = 1", "y = 2", "%history -l 2", "print(x)"], None, {0: "x = 3"}
     ),
@@ -178,7 +386,25 @@ CASES = {
         [3, 4],
         {3: "A.v = 6"},
     ),
-    "slots": Case([SLOTS, "k = 1", TRY_SLOT], None, {1: "k = 2"}),
+    "slots": Case([SLOTS, "k = 1", TRY_SLOT], [1, 2], {1: "k = 2"}),
+    "slots of many kinds": Case(
+        [SLOTTED, "a.x += 1\nb.y.append(1)\nc.z = b", TOLD],
+        [1, 2],
+        {1: "a.x += 2\nb.y.append(2)\nc.z = a"},
+    ),
+    "what every series of pandas was given": Case(
+        ["import pandas as pd", ACCESSOR, "s = pd.Series([1, 2])", "print(s.own.total())"],
+        [1, 2, 3],
+        {2: "s = pd.Series([1, 3])"},
+    ),
+    "what every series of pandas is given in another way": Case(
+        ["import pandas as pd", ACCESSOR, "s = pd.Series([1, 2])", "print(s.own.total())"],
+        None,
+        {1: ACCESSOR.replace("sum()", "max()")},
+    ),
+    "slots of an iterator": Case(
+        ["class S:\n    __slots__ = iter('xy')", "k = 1", TRY_SLOT], None, {1: "k = 2"}
+    ),
     "keys that look at a dict": Case(
         ["d = {'a': 1}", "k = d.keys()", "d['b'] = 2", "print(list(k))"], None, {2: "d['c'] = 2"}
     ),
@@ -513,6 +739,15 @@ CASES = {
         [0, 1, 2, 3],
         {2: "m.x.append(3)"},
     ),
+    "what is not a number, and is one of a kind": Case(
+        [
+            "import math\nimport numpy as np\nx, m = np.nan, math.nan",
+            "l = [1, np.nan, float('nan')]\na = np.array(['a', np.nan], dtype=object)",
+            "print(x is np.nan, m is math.nan, np.nan in l, l[2] is np.nan, a[1] is np.nan)",
+        ],
+        [2],
+        {2: "print(x is np.nan, m is math.nan, np.nan in l, l[2] is np.nan, a[1] is np.nan, 1)"},
+    ),
     "an array that is only to be read": Case(
         [
             "import numpy as np\na = np.arange(3)\na.flags.writeable = False",
@@ -713,6 +948,16 @@ CASES = {
         tags={1: "raises-exception"},
         order=[1, 0],
     ),
+    "a file that is removed above the cell that makes it": Case(
+        [
+            "import os\nos.makedirs('d', exist_ok=True)",
+            "open('d/f.txt', 'w').write('1')",
+            "os.remove('d/f.txt')\nprint(os.listdir('d'))",
+        ],
+        [2, 1],
+        tags={2: "raises-exception"},
+        order=[0, 2, 1],
+    ),
     "a stream that stands for the kernel's": Case(
         [TEE, "k = 1", "print('a', k)", "sys.stdout = sys.stdout.real", "print('b', k)"],
         [0, 1, 2, 4],
@@ -722,6 +967,16 @@ CASES = {
         [TEE, "k = 1", "print('a', k)", "sys.stdout = sys.stdout.real", "print('b', k)"],
         [0, 1, 2, 3, 4],
         {0: TEE.replace("upper", "title"), 1: "k = 2"},
+    ),
+    "what a class has, when objects of it were looked at": Case(
+        [
+            "class A:\n    def __init__(self): self.n = 1",
+            "class S(A):\n    __slots__ = ('__x', 'y')\na, s = A(), S()\ns.y = [2]",
+            "s.y.append(a)",
+            "print([name for name in (*vars(A), *vars(S)) if 'slot' in name], s.y[1].n)",
+        ],
+        None,
+        {2: "s.y.append(3)\ns.y.insert(1, a)"},
     ),
     "what encodes for the kernel is replaced": Case(
         [
