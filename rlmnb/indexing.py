@@ -16,13 +16,13 @@ from rlmnb.format.migrations import migrate
 from rlmnb.format.version import SCHEMA
 from rlmnb.graph.changes import Finding, arrivals, changes_between
 from rlmnb.graph.facts import facts_of
-from rlmnb.graph.index import Index, extend, link
-from rlmnb.jsontext import loads
+from rlmnb.graph.index import Index, extend, facts_in, link
 from rlmnb.store import byhand, index_file, journal, notebook
 from rlmnb.store.fold import Folded, fold
 from rlmnb.store.layout import Place
 
 _PATIENCE = 5.0
+_DIGEST_SIZE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,49 @@ def rebuild(place: Place) -> Index:
 
 
 def _rebuilt(place: Place, old: Index | None) -> tuple[Index, dict[str, Any]]:
-    """Make the index anew; an old one only spares parsing known source."""
+    """Make the index anew; an old one only spares looking again at cells that it knows."""
     by_hand = byhand.version(place)
-    data, status, whole = notebook.read_version(place.notebook)
+    data, status, whole, texts = notebook.read_version(place.notebook)
     byhand.lay_over(place, whole)
-    known = {entry["source_hash"]: entry for entry in old["cells"].values()} if old else None
-    facts = [facts_of(cell, number, known) for number, cell in enumerate(whole["cells"])]
+    cells = whole["cells"]
+    digests = [_digest(text) for text in texts] if texts is not None else None
+    known = _known(old, cells, digests) if old and not by_hand else {}
+    sources = {entry["source_hash"]: entry for entry in old["cells"].values()} if old else None
+    facts = [
+        facts_in(known[number]) if number in known else facts_of(cell, number, sources)
+        for number, cell in enumerate(cells)
+    ]
     tail = notebook.tail_of(data)
     end = tail.cells_end if tail is not None and not tail.empty else None
-    return stored(link(facts, _about(place, whole["metadata"], data, status, end, by_hand))), whole
+    about = _about(place, whole["metadata"], data, status, end, by_hand, digests)
+    linked = link(facts, about)
+    same = {entry["cell_id"] for entry in known.values()}
+    # As it comes back from disk, so that two of them can be compared.
+    entries = index_file.as_entries(linked["cells"], old["cells"] if old else None, same)
+    return {**linked, "cells": entries}, whole
+
+
+def _known(
+    old: Index, cells: list[dict[str, Any]], digests: list[str] | None
+) -> dict[int, dict[str, Any]]:
+    """Return what the index has of the cells whose text is what it was, by their places now."""
+    texts = (old["notebook"].get("texts") or "").split()
+    if digests is None or len(texts) != len(old["cells"]) or old["tangled"]:
+        return {}
+    if old["notebook"].get("by_hand"):
+        return {}  # what was run by hand is not in the text
+    entries = dict(zip(texts, old["cells"].values(), strict=True))
+    found = {number: entries.get(digest) for number, digest in enumerate(digests)}
+    # A cell without an id is called by its place, and that may be another now.
+    return {
+        number: entry
+        for number, entry in found.items()
+        if entry is not None and entry["cell_id"] == cells[number].get("id")
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=_DIGEST_SIZE).hexdigest()
 
 
 def _about(
@@ -132,6 +166,7 @@ def _about(
     status: os.stat_result,
     cells_end: int | None,
     by_hand: list[int] | None,
+    digests: list[str] | None,
 ) -> dict[str, Any]:
     prefix = hashlib.sha256(data[:cells_end]) if cells_end else None
     return {
@@ -143,6 +178,8 @@ def _about(
             "by_hand": by_hand,
             "cells_end": cells_end,
             "cells_digest": f"sha256:{prefix.hexdigest()}" if prefix else None,
+            # Of each cell, to know again those that stay as they are.
+            "texts": " ".join(digests) if digests is not None else None,
         },
     }
 
@@ -163,22 +200,16 @@ def _extended(
     tail = notebook.tail_of(data)
     if tail is None or tail.cells_end < end:
         return None
-    try:
-        added = loads(b"[" + data[end : tail.cells_end].lstrip(b",") + b"]")
-    except (ValueError, RecursionError):
+    added, texts = notebook.texts_of(data, tail, after=end), old["notebook"].get("texts")
+    if added is None or texts is None:
         return None
-    if not all(isinstance(cell, dict) for cell in added):
-        raise NotebookError(f"{place.notebook}: its cells are not a list of objects")
-    facts = [facts_of(cell, number) for number, cell in enumerate(added, len(old["cells"]))]
-    about = _about(place, tail.metadata, data, status, tail.cells_end, byhand.version(place))
+    facts = [facts_of(cell, number) for number, (cell, _) in enumerate(added, len(old["cells"]))]
+    digests = [*texts.split(), *(_digest(text) for _, text in added)]
+    by_hand = byhand.version(place)
+    about = _about(place, tail.metadata, data, status, tail.cells_end, by_hand, digests)
     grown = extend(old, facts, about)
     if grown is None:
         return None
     index, changed = grown
     new = [changed[fact["cell_id"]] for fact in facts]
     return {**index, "cells": old["cells"].with_changes(changed)}, arrivals(new)
-
-
-def stored(index: Index) -> Index:
-    """Return a linked index as it comes back from disk, so that two of them can be compared."""
-    return {**index, "cells": index_file.as_entries(index["cells"])}

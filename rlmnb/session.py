@@ -149,6 +149,14 @@ class Session:
         self.__dict__["stale"] = stale
         self.__dict__.pop("_cells", None)
 
+    def show_running(self, cell_id: str) -> None:
+        """Show, until the next refresh, a cell as one that is running just now."""
+        entries = self._index["cells"]
+        if cell_id in entries:
+            running = {cell_id: {**entries[cell_id], "status": "running"}}
+            self._index = {**self._index, "cells": entries.with_changes(running)}
+            self.__dict__.pop("_cells", None)
+
     @cached_property
     def _cells(self) -> Cells:
         return Cells([self._cell(cell_id) for cell_id in self._index["cells"]])
@@ -177,6 +185,7 @@ class Session:
             return find()
         except CellNotFoundError as error:
             hint = (error.hint or "").replace("rlmnb cells", f"rlmnb cells {self._place.word}")
+            hint = hint.replace(" SESSION ", f" {self._place.word} ")
             raise CellNotFoundError(f"{self._place.name}: {error.message}", hint=hint) from None
 
     def chain(self, cell_id: str | int, *, reverse: bool = False) -> list[tuple[Cell, int]]:
@@ -190,7 +199,7 @@ class Session:
     def whole(self) -> dict[str, Any]:
         """Return the notebook as it is now, parsed once. Not to be changed."""
         if self._loaded is None:
-            _, status, whole = notebook.read_version(self._place.notebook)
+            _, status, whole, _ = notebook.read_version(self._place.notebook)
             seen = {key: self._index["notebook"][key] for key in index_file.describe(status)}
             by_hand = self._index["notebook"].get("by_hand")
             if seen != index_file.describe(status) or by_hand != byhand.version(self._place):
@@ -501,10 +510,12 @@ class Session:
         *,
         session_id: str | None = None,
         edits: Mapping[str, str] | None = None,
+        trial: bool = False,
     ) -> Session:
         """Begin a session with this one's cells up to and including `at`; objects are shared.
 
-        `edits` gives some of them another source there, by their ids.
+        `edits` gives some of them another source there, by their ids. A `trial` is meant only
+        where it is named, however new it is.
         """
         self._read()
         last = self.cell(at) if at is not None else (self.cells[-1] if len(self.cells) else None)
@@ -540,6 +551,7 @@ class Session:
                         "session_id": self.id,
                         "cell_id": last.cell_id if last else None,
                         **({"notebook": self.path} if self._place.plain else {}),
+                        **({"trial": True} if trial else {}),
                     }
                 ),
             },
@@ -548,7 +560,8 @@ class Session:
         state["session"].pop("ended_at", None)
         appended = int(state.pop("appended", 0))
         _begin(place, state, kept, start=appended)
-        sessions.make_current(place)
+        if not trial:
+            sessions.make_current(place)
         return Session(place)
 
     def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:

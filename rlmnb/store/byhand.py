@@ -53,6 +53,18 @@ def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> 
     return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
 
 
+def _with_abandoned(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any]]") -> "dict[str, Any]":
+    """Return a trace that knows which files only earlier runs of the cell have made."""
+    made = {
+        path: written.get("hash")
+        for each in earlier
+        for path, written in _mapping(each, "files_written").items()
+        if _mapping(each, "before").get(path) == MISSING and isinstance(written, dict)
+    }
+    left = {path: now for path, now in made.items() if path not in run["files_written"]}
+    return {**run, "abandoned": left} if left else run
+
+
 def version(place: "Place") -> "list[int] | None":
     """Return what tells one state of the traces from the next, None if there are none."""
     try:
@@ -160,7 +172,8 @@ def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]", above: "set[Any]")
     newer = entry["at"] > str(record.get("completed_at") or "")
     same = _describes(entry) == wanted
     if (newer or not described) if same else (newer and not recorded):
-        run = began(entry["run"], [known, *(each["run"] for each in entries)])
+        earlier = [known, *(each["run"] for each in entries)]
+        run = _with_abandoned(began(entry["run"], earlier), earlier)
         metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
 
 
@@ -204,7 +217,8 @@ def _in_its_place(entries: "list[Entry]", entry: "Entry", above: "set[Any]") -> 
 
 def _left_the_same(again: "dict[str, Any]", before: "dict[str, Any]") -> bool:
     """Tell whether a run has left everything as an earlier run of the same source had."""
-    now, then, found = _left(again), _left(before), _mapping(again, "reads")
+    now, then = _left(again), _left(before)
+    found = _mapping(again, "reads") | _mapping(again, "found")
     return (
         now.keys() <= then.keys()
         and all(now.get(name, found.get(name)) == own for name, own in then.items())

@@ -195,7 +195,11 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
         for entry in entries
     )
     if not simple or (dropped and _any_present(opened.read(), added)):
-        return _fold_parsed(place, opened, reached)
+        changed = None if dropped else _with_changed_cells(place, opened, tail, entries)
+        if changed is None:
+            return _fold_parsed(place, opened, reached)
+        written = notebook.rewrite_cells(opened, *changed, tail.minor)
+        return Folded(entries[-1]["seq"]) if written else None
     metadata = tail.metadata
     for entry in entries:
         if entry["op"] == "update":
@@ -210,6 +214,35 @@ def _fold_opened(place: "Place", opened: notebook.OpenNotebook, reached: int) ->
         if entry["op"] == "append" and entry["seq"] <= reached
     )
     return Folded(entries[-1]["seq"], restored)
+
+
+def _with_changed_cells(
+    place: "Place", opened: notebook.OpenNotebook, tail: notebook.Tail, entries: "list[Entry]"
+) -> "tuple[list[str], dict[str, Any]] | None":
+    """Return the text of each cell after these entries, and the metadata; others' text as it is.
+
+    None where the notebook has to be parsed whole: it is not quite canonical, or needs more.
+    """
+    found = notebook.texts_of(opened.read(), tail)
+    if not found or os.path.exists(place.by_hand) or any(e["op"] == "order" for e in entries):
+        return None
+    if not all(is_nbformat_id(cell.get("id")) for cell, _ in found):
+        return None
+    cells = {cell["id"]: cell for cell, _ in found}
+    texts = {cell["id"]: text for cell, text in found}
+    if len(cells) < len(found):
+        return None
+    metadata = tail.metadata
+    for entry in entries:
+        if entry["op"] == "append":
+            cells.setdefault(entry["cell"]["id"], entry["cell"])
+        elif entry["op"] == "update" and (cell := cells.get(entry["cell_id"])) is not None:
+            texts.pop(entry["cell_id"], None)
+            notebook.mend(cell)
+            update_cell(cell, entry)
+        metadata = with_state(metadata, entry)
+    written = ["  " + texts[key] if key in texts else cell_text(cells[key]) for key in cells]
+    return written, metadata
 
 
 def _check_schema(state: "dict[str, Any]", where: str) -> None:

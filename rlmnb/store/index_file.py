@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rlmnb import digest
@@ -26,9 +26,11 @@ _CHECKSUM = ',\n"checksum": "'
 class Entries(Mapping[str, dict[str, Any]]):
     """The cells of an index by id, in notebook order, each parsed when it is first looked at."""
 
-    def __init__(self, lines: Mapping[str, str]) -> None:
+    def __init__(
+        self, lines: Mapping[str, str], parsed: Mapping[str, dict[str, Any]] | None = None
+    ) -> None:
         self._lines = dict(lines)
-        self._parsed: dict[str, dict[str, Any]] = {}
+        self._parsed = dict(parsed or {})
 
     def __getitem__(self, cell_id: str) -> dict[str, Any]:
         found = self._parsed.get(cell_id)
@@ -52,7 +54,10 @@ class Entries(Mapping[str, dict[str, Any]]):
     def with_changes(self, changed: Mapping[str, Mapping[str, Any]]) -> Entries:
         """Return these entries with some replaced, and new ones at the end."""
         lines = self._lines | {cell_id: line_of(entry) for cell_id, entry in changed.items()}
-        return Entries(lines)
+        parsed = {
+            cell_id: self._parsed[cell_id] for cell_id in self._parsed.keys() - changed.keys()
+        }
+        return Entries(lines, parsed)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Entries):
@@ -69,11 +74,24 @@ def line_of(entry: Mapping[str, Any]) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def as_entries(cells: Mapping[str, Mapping[str, Any]]) -> Entries:
-    """Return linked cells as they go to disk."""
+def as_entries(
+    cells: Mapping[str, Mapping[str, Any]],
+    before: Entries | None = None,
+    same: Collection[str] = (),
+) -> Entries:
+    """Return linked cells as they go to disk.
+
+    Of those that are the `same`, the line they had `before` is taken where their links are, too.
+    """
     if isinstance(cells, Entries):
         return cells
-    return Entries({cell_id: line_of(entry) for cell_id, entry in cells.items()})
+    lines, parsed = {}, {}
+    for cell_id, entry in cells.items():
+        if before is not None and cell_id in same and before[cell_id] == entry:
+            lines[cell_id], parsed[cell_id] = before.line(cell_id), before[cell_id]
+        else:
+            lines[cell_id] = line_of(entry)
+    return Entries(lines, parsed)
 
 
 def text_of(index: Mapping[str, Any]) -> str:

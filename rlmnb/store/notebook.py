@@ -19,7 +19,7 @@ from rlmnb.files import (
     write_atomic,
 )
 from rlmnb.format.nbjson import notebook_bytes, tail_text
-from rlmnb.jsontext import loads, to_bytes
+from rlmnb.jsontext import loads, scan_value, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,6 +173,30 @@ def _parsed_tail(rest: bytes, cells_end: int, *, empty: bool) -> "Tail | None":
     return Tail(cells_end, empty, tail["metadata"], minor)
 
 
+def texts_of(data: bytes, tail: Tail, after: int = 0) -> "list[tuple[dict[str, Any], str]] | None":
+    """Return the cells of a canonical notebook, each with its own text; None if it is not quite.
+
+    Only those that follow the byte `after`, where one is given: there another cell ends.
+    """
+    if tail.empty:
+        return []
+    found: list[tuple[dict[str, Any], str]] = []
+    before = ",\n  {" if after else "\n  {"
+    try:
+        text = data[after or len(_HEAD) : tail.cells_end].decode("utf-8")
+        at = 0
+        while at < len(text):
+            if not text.startswith(before, at):
+                return None
+            start = at + len(before) - 1
+            cell, at = scan_value(text, start)
+            found.append((cell, text[start:at]))
+            before = ",\n  {"
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
 def peek_tail(path: str) -> "Tail | None":
     """Return the end of the notebook as it is now; None if missing, half saved or not canonical."""
     try:
@@ -227,11 +251,11 @@ def checked(notebook: "Any", path: str) -> "dict[str, Any]":
     if not isinstance(notebook.setdefault("metadata", {}), dict):
         raise NotebookError(f"{path}: its metadata is not an object")
     for cell in cells:
-        _mend(cell)
+        mend(cell)
     return notebook
 
 
-def _mend(cell: "dict[str, Any]") -> None:
+def mend(cell: "dict[str, Any]") -> None:
     """Give a cell the shape that every reader relies on, where a hand has broken it."""
     if not isinstance(cell.get("metadata"), dict):
         cell["metadata"] = {}
@@ -258,19 +282,36 @@ def read_whole(path: str, patience: float = SAVE_PATIENCE) -> "dict[str, Any]":
 
 def read_version(
     path: str, patience: float = SAVE_PATIENCE
-) -> "tuple[bytes, os.stat_result, dict[str, Any]]":
-    """Return the bytes of a notebook, what the system said of that version, and the notebook."""
+) -> "tuple[bytes, os.stat_result, dict[str, Any], list[str] | None]":
+    """Return the bytes of a notebook, what the system said of that version, and the notebook.
+
+    And the text of each of its cells, where it is in canonical form.
+    """
     for left in polls(patience):
         with OpenNotebook(path) as opened:
             data = opened.read()
             fresh = opened.age() < _SAVE_TAKES
         try:
-            return data, opened.status, parse(data, path)
+            return data, opened.status, *_parsed_by_cell(data, path)
         except NotebookError:
             # A file that nobody has touched for a while is not being saved, it is broken.
             if left <= 0 or not fresh:
                 raise
     raise AssertionError("polls ended before its time was over")
+
+
+def _parsed_by_cell(data: bytes, path: str) -> "tuple[dict[str, Any], list[str] | None]":
+    tail = tail_of(data)
+    found = texts_of(data, tail) if tail is not None else None
+    if tail is None or found is None:
+        return parse(data, path), None
+    whole = {
+        "cells": [cell for cell, _ in found],
+        "metadata": tail.metadata,
+        "nbformat": 4,
+        "nbformat_minor": tail.minor,
+    }
+    return checked(whole, path), [text for _, text in found]
 
 
 def splice(
@@ -296,6 +337,15 @@ def splice(
 def rewrite(opened: OpenNotebook, notebook: "dict[str, Any]") -> bool:
     """Put a whole new version in place; False if the file has changed meanwhile."""
     data = notebook_bytes(notebook)
+    return _replace(opened, lambda new: new.write(data))
+
+
+def rewrite_cells(
+    opened: OpenNotebook, cell_texts: "list[str]", metadata: "dict[str, Any]", minor: int
+) -> bool:
+    """Put these cells in place, at least one; False if the file has changed meanwhile."""
+    text = ",\n".join(cell_texts) + "\n ],\n" + tail_text(metadata, minor)
+    data = _HEAD + b"\n" + to_bytes(text)
     return _replace(opened, lambda new: new.write(data))
 
 

@@ -133,7 +133,7 @@ def find(
     """Find the session or notebook that is meant.
 
     A given target is a full id, a path, or a prefix that only one id has. Without one it is the
-    session of the agent that runs us, else the newest of this project.
+    session of the agent that runs us, else the newest of this project that is not only a trial.
     """
     environ = os.environ if environ is None else environ
     root = root or sessions_root(environ)
@@ -146,7 +146,7 @@ def find(
             return place
     here = project.describe(cwd or os.getcwd())["project"]
     for place, state in newest_first(all_places(root)):
-        if section(state).get("project") == here:
+        if section(state).get("project") == here and not _is_trial(state):
             return place
     raise SessionNotFoundError(
         f"no session of the project {here} is in {root}",
@@ -155,13 +155,22 @@ def find(
     )
 
 
+def _is_trial(state: Mapping[str, Any]) -> bool:
+    """Tell whether a session was only made to see what would be if."""
+    fork = section(state).get("forked_from")
+    return isinstance(fork, dict) and fork.get("trial") is True
+
+
 def _named(target: str, root: str) -> Place:
     if looks_like_path(target):
         place = notebook_place(target)
         if not os.path.lexists(place.notebook) and (
             place.plain or not os.path.lexists(place.journal)
         ):
-            raise SessionNotFoundError(f"{target}: there is no notebook")
+            raise SessionNotFoundError(
+                f"{target}: there is no notebook",
+                hint="name one that is there, or a session: rlmnb sessions",
+            )
         return place
     if target == "current":
         link = os.path.join(root, "current")

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import rlmnb
 from rlmnb import indexing
-from rlmnb.store.append import append
+from rlmnb.format.nbjson import notebook_bytes
+from rlmnb.store.append import append, write_entry
 from rlmnb.store.layout import Place, session_place
 from tests.conftest import assert_valid, save_like_lab
 
@@ -78,8 +79,8 @@ class Interleaving(RuleBasedStateMachine):
     def edit_in_lab(self, data: st.DataObject) -> None:
         assert self.buffer is not None
         cell = data.draw(st.sampled_from(self.buffer["cells"]))
-        self.count += 0
-        cell["source"] = [f"edited_{data.draw(st.integers(0, 9))} = 1"]
+        reads, sets = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 9))
+        cell["source"] = [f"x{sets} = x{reads}"]
 
     @precondition(lambda self: self.buffer is not None and self.buffer["cells"])
     @rule(data=st.data())
@@ -87,6 +88,31 @@ class Interleaving(RuleBasedStateMachine):
         assert self.buffer is not None
         at = data.draw(st.integers(0, len(self.buffer["cells"]) - 1))
         del self.buffer["cells"][at]
+
+    @precondition(lambda self: self.buffer is not None and self.buffer["cells"])
+    @rule(data=st.data())
+    def move_in_lab(self, data: st.DataObject) -> None:
+        assert self.buffer is not None
+        places = st.integers(0, len(self.buffer["cells"]) - 1)
+        cell = self.buffer["cells"].pop(data.draw(places))
+        self.buffer["cells"].insert(data.draw(places), cell)
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def invalidate(self, data: st.DataObject) -> None:
+        cell_id = data.draw(st.sampled_from(self.alive))
+        indexing.catch_up(self.place)
+        others = [text for text in self.texts() if f'"id": "{cell_id}"' not in text]
+        entry = {"op": "update", "cell_id": cell_id, "record": {"status": "invalidated"}}
+        self.count = write_entry(self.place, lambda _: entry)
+        indexing.catch_up(self.place)
+        # What becomes of one cell alters no other, and is written as nbformat would.
+        assert [text for text in self.texts() if f'"id": "{cell_id}"' not in text] == others
+        assert self.path.read_bytes() == notebook_bytes(self.notebook())
+
+    def texts(self) -> list[str]:
+        cells, _, _ = self.path.read_text(encoding="utf-8").rpartition("\n  }\n ],\n")
+        return cells.split("\n  },\n  {\n")
 
     @rule()
     def delete_the_index(self) -> None:

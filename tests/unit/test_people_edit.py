@@ -87,7 +87,7 @@ def test_an_edited_cell_is_stale_with_its_dependents_and_keeps_its_output(three)
     assert kinds(session) == {"edited": [three[1]]}
     assert dict(session.stale) == {
         three[1]: ["source edited"],
-        late: [f"{three[1]} is stale (variable x1)"],
+        late: [f"x1 from {three[1]} changes"],
     }
     assert session.cell(late).outputs[0]["text"] == ["1\n"]
 

@@ -29,7 +29,8 @@ def test_a_session_has_these_names():
         "append", "append_cell", "cell", "cells", "chain", "changes_seen", "complete",
         "context_files", "create", "drop_calls", "findings", "forget", "fork", "id", "index",
         "invalidate", "judge", "objects", "open", "path", "place", "refresh", "remember",
-        "retell", "revalidate", "save", "select", "stale", "state", "stored_state", "tag",
+        "retell", "revalidate", "save", "select", "show_running", "stale", "state", "stored_state",
+        "tag",
         "transcript_path", "view", "whole", "working_memory",
     ]  # fmt: skip
     assert list(inspect.signature(Session.create).parameters)[:2] == ["session_id", "cwd"]
@@ -108,7 +109,11 @@ def test_cells_are_found_by_id_prefix_and_number():
     assert session.cell(4).cell_id == ids[3]
     assert session.cell(ids[3][:9]).cell_id == ids[3]
     assert session.cell(ids[3].removeprefix("cell_")[:6]).cell_id == ids[3]
-    with pytest.raises(CellNotFoundError, match="12 cells begin with 'cell_'"):
+    assert session.append_cell({"source": "", "id": "cell_12345678"}).cell_id == "cell_12345678"
+    assert session.cell("1234").cell_id == "cell_12345678"
+    with pytest.raises(CellNotFoundError, match="no cell '123' among 13"):
+        session.cell("123")
+    with pytest.raises(CellNotFoundError, match="13 cells begin with 'cell_'"):
         session.cell("cell_")
     with pytest.raises(CellNotFoundError, match="no cell 'nope'"):
         session.cell("nope")
