@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlmnb.graph.traces import CodeCell, may_write
+from rlmnb.graph.environment import CodeCell, may_write
 
 
 class Blocked:

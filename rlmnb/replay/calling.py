@@ -8,8 +8,8 @@ from typing import Any
 
 from rlmnb.format import times
 from rlmnb.format.keptcalls import calls_of, is_call, is_paid, looked_at, merged
+from rlmnb.graph.environment import CodeCell, Run
 from rlmnb.graph.modelcalls import ASKING, type_of_call
-from rlmnb.graph.traces import CodeCell, Run
 from rlmnb.kernel.calls import ABOUT
 from rlmnb.models import budget, choosing, tags
 from rlmnb.models.budget import Tally

@@ -12,18 +12,13 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.format.conversation import turns_hash, turns_in
+from rlmnb.graph.disk import Files, abandoned_by, first_versions, last_writes, makers
 from rlmnb.graph.effects import ANY, effects_of, tools_called
+from rlmnb.graph.environment import CodeCell, Environment
 from rlmnb.graph.freshness import condition_causes
 from rlmnb.graph.modelcalls import asks
-from rlmnb.graph.traces import (
-    CodeCell,
-    Environment,
-    Files,
-    first_versions,
-    last_writes,
-    makers,
-    survey,
-)
+from rlmnb.graph.runs import run_of
+from rlmnb.graph.traces import survey
 from rlmnb.kernel.remembering import NAME, memory_version
 from rlmnb.kernel.watch import kind_of, listed, names_in
 from rlmnb.models import choosing
@@ -34,6 +29,7 @@ from rlmnb.session import Session
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 _DONE = ("completed", "promoted")
 _MARKED = "was marked as no longer valid"
+_LOST = "what its last run has left in the notebook cannot be read"
 
 
 def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]:
@@ -50,9 +46,9 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
             continue
         record = raw["metadata"].get("rlmnb")
         record = record if isinstance(record, dict) else {}
-        run = record.get("run")
-        talked = isinstance(run, dict) and "conversation" in run
         own = "copy_of" not in entry
+        run = run_of(record) if own else None
+        lost = own and run is None and record.get("run") is not None
         tags = raw["metadata"].get("tags")
         source = cell.source
         tags = frozenset(tags if isinstance(tags, list) else ())
@@ -63,18 +59,19 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 cell_id=cell.cell_id,
                 source=source,
                 source_hash=entry["source_hash"],
-                run=run if own and isinstance(run, dict) else None,
-                recorded=own and entry["status"] in _DONE and not entry.get("edited"),
+                run=run,
+                recorded=own and entry["status"] in _DONE and not entry.get("edited") and not lost,
                 edited=own and bool(entry.get("edited")),
+                broken=own and entry["status"] == "failed",
                 tags=tags,
                 number=entry["number"],
-                frozen=_frozen(
-                    entry, called, source, can_ask=model is not None, ran=bool(own and run)
-                ),
-                effects=tuple(
-                    effects_of(source, None, run if own and isinstance(run, dict) else None)
-                ),
-                marked=_mark(record) if entry["status"] == "invalidated" else None,
+                frozen=_frozen(entry, called, source, can_ask=model is not None, ran=bool(run)),
+                effects=tuple(effects_of(source, None, run)),
+                marked=_mark(record)
+                if entry["status"] == "invalidated"
+                else _LOST
+                if lost
+                else None,
                 depends={
                     other: entries[other]["output_hash"] if other in entries else None
                     for other in entry.get("explicit", ())
@@ -87,7 +84,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 calls=calls,
                 renew=renewal(calls, tags, wishes),
                 lapsed=tuple(condition_causes(entry, entries, now)) if own else (),
-                conversation=turns_hash(turns) if talked else None,
+                conversation=turns_hash(turns) if run and "conversation" in run else None,
             )
         )
     return found
@@ -173,12 +170,14 @@ def files_now(cells: list[CodeCell]) -> Files:
         return _listing(path, names(path), there, then)
 
     before, model = first_versions(cells), choosing.default_model()
-    return Files(now, listing, kind, PYTHON, writers, written, makers(cells), before, model)
+    abandoned = abandoned_by(cells)
+    made_by = makers(cells) | {path: cell_id for path, (_, cell_id) in abandoned.items()}
+    return Files(now, listing, kind, PYTHON, writers, written, made_by, before, model, abandoned)
 
 
-def stale_cells(session: Session) -> dict[str, list[str]]:
+def stale_cells(session: Session, cells: list[CodeCell] | None = None) -> dict[str, list[str]]:
     """Return the cells a replay would run, or may, with the causes."""
-    cells = code_cells(session)
+    cells = code_cells(session) if cells is None else cells
     return survey(cells, files_now(cells), starting_environment(session))
 
 

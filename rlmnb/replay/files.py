@@ -13,7 +13,8 @@ from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.errors import RlmnbError
 from rlmnb.files import remove, write_like
-from rlmnb.graph.traces import DIRECTORY, CodeCell, Run
+from rlmnb.graph.disk import DIRECTORY
+from rlmnb.graph.environment import CodeCell, Run
 from rlmnb.store.variables import Variables
 
 _BYTECODE = "__pycache__"
@@ -32,8 +33,9 @@ class Versions:
                 self.know(cell.run)
 
     def know(self, run: Run) -> None:
-        """Take down what a cell has written."""
+        """Take down what a cell has written, and what it once has."""
         self._take_down(left_on_disk(run))
+        self._take_down(run.get("abandoned", {}))
 
     def built_on(self, run: Run) -> set[str]:
         """Return the files that a cell has built on a version of the notebook's own.
@@ -72,7 +74,9 @@ class Versions:
 
     def _put(self, path: str, due: str) -> bool:
         now = DIRECTORY if os.path.isdir(path) else digest.of_file(path)["hash"]
-        if now == due or not self._is_ours(path, now):
+        # A link whose file is gone is there all the same.
+        there = now != MISSING or os.path.islink(path)
+        if (now == due and there == (due != MISSING)) or not self._is_ours(path, now):
             return False
         try:
             if now == DIRECTORY:
@@ -91,7 +95,9 @@ class Versions:
 
     def _is_ours(self, path: str, now: str) -> bool:
         known = self._known.get(path, set())
-        return now == MISSING or now in known or (os.path.islink(path) and bool(known))
+        if os.path.islink(path):
+            return bool(known)
+        return now == MISSING or now in known
 
     def _make(self, path: str) -> None:
         """Make a directory with those above it that are missing."""

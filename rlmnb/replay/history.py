@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rlmnb.graph.traces import Changing, CodeCell, Environment
+from rlmnb.graph.environment import Changing, CodeCell, Environment
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.reach import follow
 from rlmnb.replay.naming import Naming

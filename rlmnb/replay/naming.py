@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from rlmnb.graph.code import code_hash
-from rlmnb.graph.traces import CodeCell, Environment
+from rlmnb.graph.environment import CodeCell, Environment
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.reach import code_names, follow
 
@@ -48,4 +48,10 @@ def closure(names: CodeNames | None, env: Environment) -> tuple[frozenset[str], 
         version = env.names.get(name)
         return version["refs"] if isinstance(version, dict) else ()
 
-    return follow(names, refs)
+    around = [ref for name in env.ambient for ref in refs(name)]
+
+    def has_last_words(name: str) -> bool:
+        version = env.names.get(name)
+        return isinstance(version, dict) and "last_words" in version
+
+    return follow(names, refs, around, has_last_words)

@@ -9,6 +9,7 @@ from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.traces import survey
 from rlmnb.replay.cells import code_cells, files_now, stale_cells, starting_environment
 from rlmnb.replay.history import LOOKED_AT, needed_by_history
+from rlmnb.replay.language import require_python
 from rlmnb.replay.naming import Naming
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
@@ -41,6 +42,7 @@ class Planned:
 
 def plan(session: Session, wishes: Wishes) -> list[Planned]:
     """Return the cells that would run, or may once those above them have, and those that cannot."""
+    require_python(session)
     cells = code_cells(session, wishes)
     start = starting_environment(session)
     stale = survey(cells, files_now(cells), start)

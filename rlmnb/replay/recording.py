@@ -17,7 +17,7 @@ from rlmnb.format import times
 from rlmnb.format.cells import new_record
 from rlmnb.format.keptcalls import calls_of, merged
 from rlmnb.format.shown import shown_hash
-from rlmnb.graph.traces import CodeCell, Run
+from rlmnb.graph.environment import CodeCell, Run
 from rlmnb.jsontext import portable
 from rlmnb.kernel.pending import Pending
 from rlmnb.replay.calling import as_recorded

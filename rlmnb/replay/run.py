@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rlmnb import digest
 from rlmnb.digest import MISSING
+from rlmnb.graph.ambient import CHANCE, INITIAL, is_ambient
 from rlmnb.graph.code import code_hash
-from rlmnb.graph.traces import (
-    INITIAL,
-    UNTRACKED,
-    CodeCell,
-    Environment,
-    Files,
-    Run,
-    causes_of,
-    display_causes,
-    is_ambient,
-    others_in,
-    recorded_run,
-    survey,
-)
-from rlmnb.kernel.hidden import CHANCE
+from rlmnb.graph.disk import Files
+from rlmnb.graph.environment import UNTRACKED, CodeCell, Environment, Run, recorded_run
+from rlmnb.graph.traces import causes_of, display_causes, others_in, survey
 from rlmnb.kernel.leave import MAY_CHANGE
 from rlmnb.replay.blocking import Blocked
 from rlmnb.replay.calling import Calling, count_reused
@@ -40,10 +28,12 @@ from rlmnb.replay.cells import (
 from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions, left_on_disk
 from rlmnb.replay.history import LOOKED_AT, needed_by_history
+from rlmnb.replay.language import require_python
 from rlmnb.replay.naming import Naming, closure
-from rlmnb.replay.owning import ownership
+from rlmnb.replay.owning import ownership, shown_to_others
 from rlmnb.replay.recording import Recorder, as_portable
 from rlmnb.replay.report import Report
+from rlmnb.replay.speaking import Lines, traced
 from rlmnb.replay.supply import Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven, refusal
 from rlmnb.session import Session
@@ -58,10 +48,14 @@ if TYPE_CHECKING:
 
 def replay(session: Session, **wishes: Unpack[WishesGiven]) -> Report:
     """Bring a session up to date. No kernel is started when nothing is stale."""
+    require_python(session)
     began = time.perf_counter()
     asked = Wishes(**wishes)
-    with ownership(session, asked.patience, asked.tell):
-        report = _replay(session, asked)
+    with (
+        ownership(session, asked.patience, asked.tell),
+        shown_to_others(session.place, asked.tell) as tell,
+    ):
+        report = _replay(session, replace(asked, tell=tell))
     report.seconds = time.perf_counter() - began
     return report
 
@@ -118,10 +112,9 @@ def _go(
 _OF_CALLS = frozenset(
     {"calls", "conversation", "default_model", "left_over", "looked", "verification"}
 )
+ASKED_FOR = "was asked for"
 # The functions that look at other cells of the notebook.
 LOOKING = frozenset({"cell", "verify"})
-# How a traceback names a cell whose code it shows.
-_SHOWN_CODE = re.compile(r"In\[(\d+)\]")
 
 
 class _Stop(Exception):  # noqa: N818 - ends a replay early, as it was asked to
@@ -148,7 +141,12 @@ class _Replay:
         self._once_only: dict[str, list[str]] = {}
         self._depended_on = frozenset(other for cell in cells for other in cell.depends)
         self._others = others_in(cells)
+        self._lines = Lines(cells)
         self._needed_by_history: frozenset[str] = frozenset()
+        # What was found to be stale, what is to run, and whether all is still as it was then.
+        self._stale: frozenset[str] = frozenset()
+        self._due: frozenset[str] = wishes.force
+        self._as_found = True
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
         self._by_number = {cell.number: cell for cell in cells}
         self._looking = any(f"{name}(" in cell.source for cell in cells for name in LOOKING)
@@ -164,10 +162,11 @@ class _Replay:
         self._env = start.copy()
         cwd = working_directory(self._session)
         # A kernel takes half a second to start, in which the cells' code is looked at.
-        due = stale | self._wishes.force
-        preparing = asyncio.create_task(asyncio.to_thread(self._prepare, due, start))
+        self._stale, self._due = stale, stale | self._wishes.force
+        preparing = asyncio.create_task(asyncio.to_thread(self._prepare, self._due, start))
         async with self._opened_kernel(warm, cwd) as self._kernel:
             await preparing
+            self._due |= self._needed_by_history
             self._kernel.about = self._about
             self._kernel.heard = self._heard
             held = await self._begin() if warm is not None else {}
@@ -197,12 +196,23 @@ class _Replay:
                     self._recorder.widgets(widgets)
                 # While the kernel ends, the notebook is written.
                 self._recorder.fold()
+                self._note_failures()
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
             if warm is not None:
+                if self._kernel.left_over:
+                    await self._kernel.restore([], [], {}, {})  # no cell has come to it
                 await self._kernel.ask("end_replay", dict(self._supply.held))
         if warm is None:
             self._look_at_what_was_open()
+
+    def _note_failures(self) -> None:
+        """Name the cells that failed when they were to make again what others need."""
+        for cell_id, error in self._supply.failures.items():
+            if cell_id not in self._report.failed:
+                self._report.failed.append(cell_id)
+                self._report.errors[cell_id] = error
+        self._report.failed.sort(key=self._order.__getitem__)
 
     def _look_at_what_was_open(self) -> None:
         """Keep what files hold that were closed only when the kernel ended."""
@@ -270,10 +280,9 @@ class _Replay:
 
     async def _step(self, cell: CodeCell) -> None:
         self._env.reach(cell)
-        causes = causes_of(cell, self._env, self._files)
-        causes = causes or display_causes(cell, self._env, self._others)
+        causes = self._causes(cell)
         if cell.cell_id in self._wishes.force and not cell.frozen:
-            causes = ["was asked for", *causes]
+            causes = [ASKED_FOR, *causes]
         elif cell.cell_id in self._needed_by_history and not causes:
             causes = [LOOKED_AT]
         may_run = self._may_run(cell) or cell.cell_id in self._needed_by_history
@@ -297,14 +306,23 @@ class _Replay:
             self._report.causes[cell.cell_id] = causes
             await self._execute(cell, causes)
 
+    def _causes(self, cell: CodeCell) -> list[str]:
+        """Say why a cell no longer holds; those above the first that runs need no second look."""
+        if self._as_found and cell.cell_id not in self._due:
+            return []
+        self._as_found = False
+        causes = causes_of(cell, self._env, self._files)
+        return causes or display_causes(cell, self._env, self._others)
+
     def _skip(self, cell: CodeCell, causes: list[str], by: str) -> None:
         """Leave a cell as it is, and all that depends on it."""
         self._report.skipped.append(cell.cell_id)
         self._report.causes[cell.cell_id] = causes
         self._blocked.add(cell, by)
-        if cell.run is None and cell.recorded and cell.depends:
+        as_it_was = by in self._report.skipped and by not in self._stale
+        if cell.run is None and cell.recorded and cell.depends and not as_it_was:
             # Only this replay has seen what its dependencies showed when it was recorded.
-            self._recorder.mark(cell, causes[0])
+            self._recorder.mark(cell, next(each for each in causes if each != ASKED_FOR))
 
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
@@ -333,7 +351,7 @@ class _Replay:
             self._skip(cell, [*causes, str(reason)], cell.cell_id)
             return
         self._wishes.tell(cell.cell_id, cell.number, "running")
-        self._supply.put_files(cell, self._env)
+        self._supply.put_files(cell, self._env, self._files.made_by)
         self._calling.due = cell.cell_id
         await self._settle(cell)
         done, trace, error = await self._kernel.run(cell.number - 1)
@@ -359,7 +377,9 @@ class _Replay:
         run = self._completed(cell, trace)
         if any(output["output_type"] == "error" for output in done["outputs"]):
             run["place"] = len(self._env.order)
-            run["traced"] = self._traced(done["outputs"])
+            run["traced"] = traced(done["outputs"], self._env)
+        if lines := self._lines.named_in(done["outputs"]):
+            run["lines"] = lines
         if not acted:
             self._versions.know(run)
             self._versions.touch(run)
@@ -383,17 +403,6 @@ class _Replay:
             self._env.outputs[cell.cell_id] = digest.output_hash(as_portable(done["outputs"]))
         else:
             self._env.outputs[cell.cell_id] = None
-
-    def _traced(self, outputs: list[Any]) -> dict[str, Any]:
-        """Return the cells whose code a traceback shows, each with where it stands."""
-        text = "".join(line for each in outputs for line in each.get("traceback", ()))
-        order = self._env.order
-        numbers = {int(number) for number in _SHOWN_CODE.findall(text)}
-        return {
-            order[number - 1]: self._env.where(order[number - 1])
-            for number in sorted(numbers)
-            if 0 < number <= len(order)
-        }
 
     async def _settle(self, cell: CodeCell) -> None:
         """Let the notebook have all that ran so far, for a cell that looks at others in it."""
@@ -432,6 +441,8 @@ class _Replay:
         if trace is None or "problem" in trace:
             told = {key: each for key, each in (trace or {}).items() if key in _OF_CALLS}
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem"), **told}
+        for each in ("found", "or_read"):
+            trace.pop(each, None)  # only of use where cells run out of their order
         for each in trace.pop("loosened", ()):
             # What cells below have left in a kernel that stays is not there yet in a full run.
             if any(name in self._env.names for name in each["version"]["names"]):
@@ -441,6 +452,8 @@ class _Replay:
             name: self._supply.known_as(name, read, self._env)
             for name, read in trace["reads"].items()
         }
+        # What a cell that failed has not come to set, it has not looked at either: it was not due.
+        trace["reads"] |= {name: self._env.own(name) for name in trace.pop("left", ())}
         # A generator that no cell above has seeded is where a new kernel would have it: anywhere.
         unseeded = [
             each for each in CHANCE if each in trace["reads"] and each not in self._env.names
@@ -449,7 +462,7 @@ class _Replay:
         # What every cell reads is what a full run would have here, whatever this kernel has.
         trace["reads"] = {
             name: read for name, read in trace["reads"].items() if not is_ambient(name)
-        } | {name: self._env.own(name) for name in self._env.ambient}
+        } | self._env.ambient_reads(trace)
         run: Run = {
             **trace,
             "text": cell.source_hash,

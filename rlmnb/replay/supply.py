@@ -7,24 +7,15 @@ that cell needs is supplied in the same way.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlmnb.digest import MISSING, REST
-from rlmnb.graph.traces import (
-    INITIAL,
-    RECORDED,
-    Changing,
-    CodeCell,
-    Environment,
-    Run,
-    Version,
-    is_ambient,
-)
+from rlmnb.graph.ambient import CHANCE, INITIAL, is_ambient
+from rlmnb.graph.environment import RECORDED, Changing, CodeCell, Environment, Run, Version
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import LOGGED
-from rlmnb.kernel.hidden import CHANCE
 from rlmnb.kernel.tracker import pseudo_version
 from rlmnb.replay.files import Versions, named_by
 from rlmnb.replay.holdings import Holdings
@@ -105,6 +96,8 @@ class Supply:
         self._report = report
         self._wishes = wishes
         self._cwd = cwd
+        # What cells ended with that did not when they last ran, and were to make something again.
+        self.failures: dict[str, str] = {}
 
     def hold(self, run: Run) -> None:
         """Take down what the kernel has after a cell has run."""
@@ -115,17 +108,24 @@ class Supply:
             for name in version["names"]:
                 self.held[name] = version["digest"]
 
-    def put_files(self, cell: CodeCell, env: Environment) -> None:
-        """Bring the files a cell may touch to what the cells above it leave."""
+    def put_files(
+        self, cell: CodeCell, env: Environment, made_by: Mapping[str, str] | None = None
+    ) -> None:
+        """Bring the files a cell may touch to what the cells above it leave.
+
+        Of those that cells make, what only one further down does is not there yet.
+        """
         names = self._naming.names(cell)
         strings = names.strings if names is not None else ()
+        touched = named_by(cell, strings, self._cwd)
         # What the cell itself made was not there when it began.
         before = (cell.run or {}).get("before", {})
         due = {path: was for path, was in before.items() if was == MISSING}
+        due |= dict.fromkeys(touched.intersection(made_by or ()), MISSING)
         due |= {path: now for path, now in env.files.items() if isinstance(now, str)}
         listed = (cell.run or {}).get("listed", ())
         within = {path for path in due if os.path.dirname(path) in listed} if listed else set()
-        self._versions.put(due, named_by(cell, strings, self._cwd) | within)
+        self._versions.put(due, touched | within)
 
     async def materialise(self, cell: CodeCell, env: Environment) -> None:
         """Have the kernel hold what a cell may touch, in the versions that are due.
@@ -161,8 +161,13 @@ class Supply:
             if due.rounds > 2 * _MOST_ROUNDS:
                 raise Unavailable("what it needs does not hold together", first)
             waiting.append(self._maker(first, due.env))
-        else:
+        elif lack.missing:
             await self._restore(lack, due.env)
+        else:
+            # They go when the cell comes: a word to the kernel takes as long as a small cell.
+            self.kernel.left_over += lack.absent
+            for name in lack.absent:
+                del self.held[name]
 
     def _lack(self, cell: CodeCell, env: Environment) -> _Lack:
         """Return what a cell is due and the kernel has not, and what it has and must not have."""
@@ -255,7 +260,7 @@ class Supply:
             self._report.ran(other.cell_id)
             self._wishes.tell(other.cell_id, other.number, "fresh")
             self._take_in(other, trace)
-            if error is None or self.runs[other.cell_id]["failed"]:
+            if not self._fails(other, error):
                 ran.add(other.cell_id)
         made = {
             name: version["digest"]
@@ -398,6 +403,8 @@ class Supply:
             )
         if "rlmnb:pinned" in cell.tags:
             raise Unavailable(f"{producer} is pinned, and what it made cannot be restored", version)
+        if producer in self.failures:
+            raise Unavailable(self._why_not(producer), version)
         before = self._start.copy()
         for other in self._cells[:at]:
             if other.cell_id in self.runs:
@@ -408,7 +415,7 @@ class Supply:
         """Run a cell once more, for a version that it makes."""
         self._wishes.tell(cell.cell_id, cell.number, "running")
         self.put_files(cell, env)
-        _, trace, _ = await self.kernel.run(cell.number - 1)
+        _, trace, error = await self.kernel.run(cell.number - 1)
         if refused := (trace or {}).get("refused"):
             self._take_in(cell, trace)
             raise Unavailable(
@@ -418,9 +425,21 @@ class Supply:
         self._report.ran(cell.cell_id)
         self._wishes.tell(cell.cell_id, cell.number, "fresh")
         self._take_in(cell, trace)
+        if self._fails(cell, error):
+            raise Unavailable(self._why_not(cell.cell_id), wanted)
         for name in wanted["names"]:
             # A new generator is not the old one, but it is what a full run would have.
             self.held[name] = wanted["digest"]
+
+    def _fails(self, cell: CodeCell, error: str | None) -> bool:
+        """Tell whether a cell that ran once more has failed as it did not before; note it."""
+        if error is None or self.runs.get(cell.cell_id, {}).get("failed"):
+            return False
+        self.failures[cell.cell_id] = error
+        return True
+
+    def _why_not(self, cell_id: str) -> str:
+        return f"it needs what {cell_id} makes, which now fails: {self.failures[cell_id]}"
 
     def _take_in(self, cell: CodeCell, trace: Run | None) -> None:
         """Take down what a cell has made again."""

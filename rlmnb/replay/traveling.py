@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rlmnb.errors import CellNotFoundError
-from rlmnb.graph.traces import CodeCell, Environment, recorded_run, without_files
+from rlmnb.graph.environment import CodeCell, Environment, recorded_run, without_files
+from rlmnb.kernel.calls import ABOUT
+from rlmnb.models.budget import Tally
+from rlmnb.replay.calling import Calling
 from rlmnb.replay.cells import code_cells, starting_environment, working_directory
 from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions
+from rlmnb.replay.language import require_python
 from rlmnb.replay.managed import as_nodes, attached_kernel
 from rlmnb.replay.naming import Naming
 from rlmnb.replay.owning import ownership
@@ -31,6 +37,8 @@ class Arrival:
     names: list[str] = field(default_factory=list)
     # The cells that had to run again, because what they made cannot be stored.
     executed: list[str] = field(default_factory=list)
+    # Those that failed in that, and had not when they last ran, each with its error.
+    failed: dict[str, str] = field(default_factory=dict)
     # What could not be had, each with the reason.
     missing: dict[str, str] = field(default_factory=dict)
     connection_file: str = ""
@@ -41,6 +49,7 @@ def restore_at(session: Session, cell: str | int, wishes: Wishes | None = None) 
 
     They are those of each cell's last run, whether or not it still holds. Files stay as they are.
     """
+    require_python(session)
     wishes = wishes or Wishes()
     with ownership(session, wishes.patience, wishes.tell):
         cells = code_cells(session)
@@ -71,6 +80,7 @@ async def _go(
         found = await channel.ask("begin_replay", {"effects": False, "client": os.getpid()})
         if found["soiled"]:
             raise Soiled(found["soiled"])
+        channel.about = _as_answered_then(session, cells, wishes)
         versions = Versions(cells, session.place.objects)
         supply = Supply(
             channel,
@@ -89,8 +99,27 @@ async def _go(
         versions.finish({})
         await channel.ask("end_replay", dict(supply.held))
     arrival.names = sorted(name for name in env.names if name[:1] != "$")
-    arrival.executed = sorted(report.executed, key=[cell.cell_id for cell in cells].index)
+    ran = sorted(report.executed, key=[cell.cell_id for cell in cells].index)
+    arrival.executed = [each for each in ran if each not in supply.failures]
+    arrival.failed = {each: supply.failures[each] for each in ran if each in supply.failures}
     return arrival
+
+
+def _as_answered_then(
+    session: Session, cells: list[CodeCell], wishes: Wishes
+) -> Callable[[int], dict[str, Any]]:
+    """Have cells that run again get the answers of models that they got, and ask for no others.
+
+    Nobody would keep a new answer: it would be paid for, and gone.
+    """
+    calling = Calling(session, cells, wishes, Tally())
+    numbered = {cell.number: cell for cell in cells}
+
+    def about(index: int) -> dict[str, Any]:
+        told = calling.about(numbered[index + 1])
+        return {**told, ABOUT: {**told[ABOUT], "mode": "none", "expire": None}}
+
+    return about
 
 
 def _environment_after(

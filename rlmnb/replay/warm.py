@@ -160,7 +160,7 @@ def running() -> list[Warm]:
     """Return every kernel that runs, the one started last first."""
     try:
         names = sorted(os.listdir(_shelf()))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = [_alive(os.path.join(_shelf(), name)) for name in names if name.endswith(".json")]
     alive = [warm for warm in found if warm is not None]
@@ -208,15 +208,24 @@ def stop(place: Place) -> bool:
         return True
 
 
-def restart(place: Place, cwd: str, *, memory: int | None = None) -> Warm:
-    """End the kernel of a session, if it has one, and start another."""
+def restart(
+    place: Place,
+    cwd: str,
+    *,
+    timeout: float | None = None,
+    idle: float | None = None,
+    memory: int | None = None,
+) -> Warm:
+    """End the kernel of a session, if it has one, and start another.
+
+    That one is as the one before was, but for what is said here.
+    """
     with _locked(place):
         warm = find(place)
         if warm is not None:
             _end(place, warm)
-        idle = warm.idle_seconds if warm is not None else IDLE_SECONDS
-        kept = warm.memory if warm is not None else None
-        return _start(place, cwd, start_seconds(), idle, memory or kept)
+        usual, kept = (warm.idle_seconds, warm.memory) if warm else (IDLE_SECONDS, None)
+        return _start(place, cwd, timeout or start_seconds(), idle or usual, memory or kept)
 
 
 def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | None) -> Warm:
@@ -265,12 +274,22 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
     for left in polls(timeout):
         if process.poll() is not None:
             said = read_bytes(log)[-500:].decode("utf-8", "replace").strip()
+            said = said or _ending(process.returncode)
             _forget(_record(place), warm)
             raise KernelError(f"the kernel ended before it was ready: {said}", hint=_advice())
         if _listens(connection) and warm.answers(max(left, 0.1)):
             return warm
     _end(place, warm)
-    raise KernelError(f"the kernel did not answer in {timeout:g} s", hint=_advice())
+    longer = f"rlmnb kernel start {place.word} --timeout {max(60, 2 * timeout):g}"
+    hint = f"give it longer: {longer}; or see how one starts: rlmnb doctor --kernel"
+    raise KernelError(f"the kernel did not answer in {timeout:g} s", hint=hint)
+
+
+def _ending(status: int) -> str:
+    """Say how a process ended that said nothing itself."""
+    if status < 0:
+        return f"it was killed by signal {-status}, as happens when memory runs out"
+    return f"it exited with {status} and said nothing"
 
 
 def _transport(directory: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from watchfiles import Change, watch
 
+from rlmnb.errors import RlmnbError
 from rlmnb.replay.cells import code_cells
 from rlmnb.session import Session
 
@@ -21,8 +22,8 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
     Nothing at all comes first, once changes are heard of: what was before has to be looked for.
     Which files are watched follows the notebook: what a cell has come to read is watched, too.
     """
+    wanted = watched(session)
     while True:
-        wanted = watched(session)
         directories = {os.path.dirname(path) for path in wanted}
         # A file is often replaced, and one that is missing may come: directories tell of both.
         places = sorted(each for each in directories if os.path.isdir(each))
@@ -43,8 +44,12 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
             yield {path for _, path in found}
             if not os.path.exists(session.place.notebook):
                 return
-            session = Session.open(session.place.notebook)
-            if watched(session) != wanted:
+            try:
+                now_wanted = watched(Session.open(session.place.notebook))
+            except RlmnbError:
+                continue  # half of an edit, or gone: the next change is still heard of
+            if now_wanted != wanted:
+                wanted = now_wanted
                 break
 
 

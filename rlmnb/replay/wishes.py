@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from rlmnb.graph.traces import CodeCell
+from rlmnb.graph.environment import CodeCell
 from rlmnb.models.modes import Mode
 from rlmnb.replay.report import Teller
 

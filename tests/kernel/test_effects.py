@@ -52,6 +52,17 @@ def test_a_read_is_replayed_when_its_file_changed_and_the_rest_is_not():
     assert replay(Session.open("demo")).executed == []
 
 
+def test_what_is_refused_changes_nothing_for_what_depends_on_it():
+    session = Session.create("demo", cwd=".")
+    write, edit = "tools.Write(file_path='a', content='b')", "tools.Edit(file_path='a')"
+    first = session.append(write, type="tool", output="")
+    session.append(edit, type="tool", output="", dependencies=[first])
+    assert stale_cells(session) == {}
+    report = replay(session, force=frozenset(session.index["cells"]))
+    assert numbers(session, report.skipped) == [1, 2]
+    assert stale_cells(Session.open("demo")) == {}
+
+
 def test_without_leave_nothing_is_deleted(run, run_json):
     Path("precious.txt").write_text("mine")
     session = Session.create("demo", cwd=".")
@@ -69,6 +80,7 @@ def test_without_leave_nothing_is_deleted(run, run_json):
     proof = run_json("replay", "demo", "--verify", code=1)
     assert (proof["executed"], proof["verified"]) == ([], False)
     assert numbers(session, proof["left"]) == [2]
+    assert numbers(session, proof["reused"]) == [1, 3]
     assert Path("precious.txt").read_text() == "mine"
     for sly in (
         "t = tools\nt.Bash(command='rm -f precious.txt')",
@@ -319,6 +331,53 @@ def test_watch_tells_of_every_change_and_replays_it():
         assert numbers(session, lines(process.stdout, "replay")["executed"]) == [2]
         assert shown(2) == "TWO\n"
         process.terminate()
+    warm.stop(session.place)
+
+
+def test_watch_says_how_many_ran_failed_and_were_skipped(capsys):
+    session = Session.create("demo", cwd=".")
+    for number in range(22):
+        session.append(f"x{number} = {number}")
+    session.append("bad = x0 / x0")
+    session.append("print(bad)")
+    everything = frozenset(session.index["cells"])
+
+    def look(seen: watching._Seen | None) -> tuple[watching._Seen, str]:
+        seen = watching._look(Session.open("demo"), seen, Namespace(json=False, replay=True))
+        return seen, capsys.readouterr().out
+
+    session.invalidate(",".join(everything), "to see them run")
+    seen, told = look(None)
+    assert told.count("\nran ") == 20
+    assert "\nfailed  23  " in told
+    assert "\nand 2 more\nskipped 24  " in told
+    assert "\n23 ran, 1 of them failed, 0 reused, 1 skipped; " in told
+    change(23, "bad = 1")
+    seen, told = look(seen)
+    change(23, "bad = 1 / 0")
+    seen, told = look(seen)
+    assert "\n1 ran, 1 of them failed, 22 reused, 1 skipped; " in told
+    warm.stop(session.place)
+
+
+def test_watch_says_why_a_cell_was_skipped_and_what_is_left(capsys):
+    session = Session.create("demo", cwd=".")
+    session.append("x = 1")
+    touched = session.append("tools.Bash(command='touch x')", type="tool")
+    session.invalidate("all", "to see")
+    watching._look(Session.open("demo"), None, Namespace(json=False, replay=True))
+    told = capsys.readouterr()
+    why = "it changes things outside the notebook (Bash): allow it with --allow-effects"
+    (skipped,) = (line for line in told.out.splitlines() if line.startswith("skipped "))
+    assert skipped.startswith(f"skipped  2  {touched}  ")
+    assert skipped.endswith(why)
+    assert told.out.endswith("\n1 stale cell\n")
+    assert "rlmnb replay demo --allow-effects" in told.err
+    watching._look(Session.open("demo"), None, Namespace(json=True, replay=True))
+    event = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert event["skipped"] == [touched]
+    assert why in event["causes"][touched]
+    assert [each["cell_id"] for each in event["stale"]] == [touched]
     warm.stop(session.place)
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import nbformat
 import pytest
 
+from rlmnb import Session
 from rlmnb.capture.secrets import redact_text
+from rlmnb.replay import warm
+from rlmnb.replay.traveling import restore_at
 from tests.conftest import Run
 
 pytestmark = pytest.mark.kernel
@@ -44,6 +47,18 @@ def test_it_is_replayed_whole_from_the_answers_in_its_records(example: Path, run
     assert (report["failed"], report["calls"]["made"]) == ([], 0)
     assert shown(example) == before
     assert run("replay", str(example), "--verify", "--calls", "none").returncode == 0
+
+
+def test_every_moment_of_it_can_be_gone_back_to_from_its_records(example: Path, run: Run) -> None:
+    assert run("replay", str(example), "--calls", "none").returncode == 0
+    session = Session.open(example)
+    try:
+        for cell in session.cells:
+            if cell.type != "markdown":
+                there = restore_at(session, cell.cell_id)
+                assert (there.missing, there.failed) == ({}, {})
+    finally:
+        warm.stop(session.place)
 
 
 def test_it_is_small_valid_and_says_nothing_of_where_it_was_made(example: Path) -> None:

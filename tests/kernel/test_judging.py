@@ -35,7 +35,7 @@ def test_a_replay_of_what_never_ran_changes_status_and_freshness():
     replay(Session.open("nb.ipynb"))
     found = compare(before, side_of(Session.open("nb.ipynb")))
     assert found.cells[0].changes == ("status", "freshness")
-    assert found.variables.only_b == ("x",)
+    assert found.variables.unknown == ("x",)
 
 
 def test_lint_goes_by_what_cells_really_did():

@@ -19,6 +19,7 @@ import pytest
 
 import rlmnb
 from rlmnb import Session
+from rlmnb.files import polls
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
 from rlmnb.views import text_of
@@ -50,6 +51,46 @@ def texts(path: str = "nb.ipynb") -> list[str]:
         "".join(output.get("text", "") for output in cell.outputs)
         for cell in nbformat.read(path, 4).cells
     ]
+
+
+def test_the_status_line_and_show_count_the_stale_cells_that_status_names(run, run_json):
+    Path("a.txt").write_text("1")
+    write("d = open('a.txt').read()", "def f():\n    return d", "print(f())")
+    run_json("replay", "nb.ipynb")
+    Path("a.txt").write_text("2")
+    stale = [row["cell_id"] for row in run_json("status", "nb.ipynb")["stale"]]
+    assert stale == ["c0", "c2"]
+    assert run_json("statusline", "nb.ipynb")["stale_cells"] == stale
+    assert run("statusline", "nb.ipynb").stdout == "rlmnb: 3 cells, 2 stale (a.txt changed)\n"
+    assert run_json("show", "nb.ipynb")["cells"]["stale"] == 2
+
+
+def test_the_cell_that_a_replay_is_running_is_told_apart(run, run_json):
+    write(
+        "x = 1", "import time, os\nwhile not os.path.exists('go'):\n    time.sleep(0.05)", "y = x"
+    )
+    command = [sys.executable, "-m", "rlmnb", "replay", "nb.ipynb"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL):
+        try:
+            for _ in polls(30):
+                if "1 running" in (drawn := run("graph", "nb.ipynb").stdout):
+                    break
+            assert "#2  c1  running" in drawn
+            states = [cell["status"] for cell in run_json("cells", "nb.ipynb")]
+            assert states[:2] == ["completed", "running"]
+            assert "#2 · running" in run("graph", "nb.ipynb", "--svg").stdout
+        finally:
+            Path("go").touch()
+    assert run_json("stats", "nb.ipynb")["by_status"] == {"completed": 3}
+
+
+def test_a_replay_that_was_killed_leaves_no_cell_running(run_json):
+    write("x = 1", "import time\ntime.sleep(60)")
+    word = Path(".rlmnb/nb.ipynb/.replay.cell")
+    with subprocess.Popen([sys.executable, "-m", "rlmnb", "replay", "nb.ipynb"]) as process:
+        assert any(word.exists() and word.read_text() == "c1" for _ in polls(30))
+        process.kill()
+    assert "running" not in run_json("stats", "nb.ipynb")["by_status"]
 
 
 def test_the_commands_say_what_runs_and_why(run, run_json):
@@ -89,6 +130,16 @@ def test_a_failing_cell_stops_its_dependents_and_not_its_siblings(run, run_json)
     edit(1, "y = x / 2")
     assert run_json("replay", "nb.ipynb")["executed"] == ["c1", "c2"]
     assert texts()[2] == "0.5\n"
+
+
+def test_a_traceback_reads_no_file_of_the_session(run_json):
+    write(
+        "def fails():\n    return 1 / 0",
+        "import traceback\ntry:\n    fails()\nexcept ZeroDivisionError:\n    traceback.print_exc()",
+        "fails()",
+    )
+    assert run_json("replay", "nb.ipynb", code=1)["failed"] == ["c2"]
+    assert run_json("files", "nb.ipynb") == []
 
 
 def test_fail_fast_stops_at_the_first(run_json):
@@ -225,6 +276,7 @@ def test_a_kernel_that_dies_is_a_clear_error_and_loses_nothing(run):
     done = run("replay", "nb.ipynb")
     assert done.returncode == 3
     assert "kernel died" in done.stderr
+    assert "1 cell ran, and is kept; go on with: rlmnb replay " in done.stderr
     assert "Traceback" not in done.stderr
     assert texts()[0] == "1\n"
     edit(1, "y = 2")

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pytest
 
 from rlmnb import Session
 from rlmnb.errors import KernelError
-from rlmnb.files import polls
+from rlmnb.files import Lock, polls
 from rlmnb.replay import warm
 from rlmnb.replay.cells import stale_cells
 from rlmnb.replay.run import replay
@@ -37,15 +36,6 @@ PROBE = (
     "list(globals().items()) if name[0] != '_' and name not in "
     "('In', 'Out', 'get_ipython', 'exit', 'quit', 'open'))"
 )
-
-
-@pytest.fixture(autouse=True)
-def no_kernel_is_left() -> Iterator[None]:
-    yield
-    left = warm.running()
-    for each in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGKILL)
 
 
 def replayed(path: str = "nb.ipynb", **wishes):
@@ -138,6 +128,8 @@ def test_hand_made_changes_in_the_kernel_are_noticed():
         (["print('a')", "1 + 1", "print(_)"], 1, "2 + 2"),
         (["def f():\n    return 1", "x = f()", "class C: pass", "print(x, C.__name__)"], 0,
          "def f():\n    return 2"),
+        (["import abc\nclass A(abc.ABC): pass", "A.register(int);", "print(isinstance(1, A))"], 1,
+         "A.register(str);"),
         (["def f(): pass", "l = [f]", "f.n = 1", "print(l[0].n, l[0] is f)"], 2, "f.n = 2"),
     ],
 )  # fmt: skip
@@ -233,6 +225,53 @@ def test_the_command_starts_looks_stops(run, run_json):
     assert not list(Path(os.environ["TMPDIR"]).glob("rlmnb-warm-*"))
     record = Path(os.environ["RLMNB_HOME"]) / ".kernels"
     assert not list(record.glob("*.json"))
+
+
+def test_a_kernel_that_takes_too_long_is_to_be_given_longer(run):
+    write("x = 1")
+    path = Session.open("nb.ipynb").place.word
+    done = run("kernel", "start", "nb.ipynb", "--timeout", "0.01")
+    assert done.returncode == 3
+    assert f"  give it longer: rlmnb kernel start {path} --timeout 60; or " in done.stderr
+    assert "rlmnb.kernel" not in done.stderr  # it would never give the terminal back
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        ("kill -9 $$", "it was killed by signal 9, as happens when memory runs out"),
+        ("exit 4", "it exited with 4 and said nothing"),
+        ("echo no room; exit 4", "no room"),
+    ],
+)
+def test_a_kernel_that_ends_before_it_is_ready_is_said_to_have_and_how(does, how, monkeypatch):
+    write("x = 1")
+    Path("python").write_text(f"#!/bin/sh\n{does}\n")
+    Path("python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(Path("python").absolute()))
+    with pytest.raises(KernelError) as caught:
+        warm.start(Session.open("nb.ipynb").place, ".")
+    assert caught.value.message == f"the kernel ended before it was ready: {how}"
+    assert not warm.running()
+
+
+def test_a_kernel_that_runs_keeps_its_options_and_says_how_to_change_them(run, run_json):
+    write("x = 1")
+    path = Session.open("nb.ipynb").place.word
+    started = run("kernel", "start", "nb.ipynb", "--idle", "1.1", "--memory", "2048")
+    assert started.stderr == ""
+    again = run("kernel", "start", "nb.ipynb", "--idle", "1", "--memory", "2048")
+    assert "after 1.1 min of no use" in again.stdout
+    assert again.stderr.endswith(f"to change that: rlmnb kernel restart {path} --idle 1\n")
+    anew = run_json("kernel", "restart", "nb.ipynb", "--idle", "1")
+    assert (anew["idle_seconds"], anew["memory"]) == (60, 2048)
+    Session.create("other", cwd=".")
+    assert [each["pid"] for each in run_json("kernel", "list", "nb.ipynb")] == [anew["pid"]]
+    assert run_json("kernel", "list", "other") == []
+    assert (
+        "for other; start one with: rlmnb kernel start other"
+        in run("kernel", "list", "other").stderr
+    )
 
 
 def test_files_of_a_kernel_are_its_owners_alone():
@@ -359,6 +398,22 @@ def test_ten_replays_at_once_of_one_session_run_each_cell_once():
     assert replayed().executed == []
 
 
+@pytest.mark.parametrize(
+    "asked", [["exec", "nb.ipynb", "print(1)"], ["restore", "nb.ipynb", "--at", "1"]]
+)
+def test_who_has_to_wait_for_a_replay_is_told(asked):
+    write("x = 1")
+    place = Session.open("nb.ipynb").place
+    place.prepare()
+    said = Path("said")
+    with said.open("wb") as stderr:
+        with Lock(os.path.join(place.directory, ".replay.lock"), timeout=10):
+            waiting = subprocess.Popen([sys.executable, "-m", "rlmnb", *asked], stderr=stderr)
+            told = any("another replay of this session" in said.read_text() for _ in polls(20))
+        waiting.wait(timeout=60)
+    assert told
+
+
 def test_ten_sessions_at_once_do_not_get_in_each_others_way():
     for number in range(10):
         write(f"x = {number}", "print(x)", path=f"nb{number}.ipynb")
@@ -428,6 +483,31 @@ def test_an_interrupt_at_any_moment_prints_nothing_of_the_kernels_own():
     assert process.communicate(timeout=60)[1] == b""
 
 
+_SLOW_TO_END = """
+import os, sys, time
+
+app = get_ipython().kernel.parent
+
+# At its end IPython empties the namespace.
+def slow(app=app, flush=sys.stdout.flush, sleep=time.sleep):
+    sleep(app.control_thread.ident == __import__("threading").get_ident())
+    flush()
+
+def watched(app=app, close=app.reset_io, write=os.write):
+    if app.control_thread.is_alive():
+        write(2, b"sockets are closed while the kernel still speaks")
+    close()
+
+sys.stdout.flush, app.reset_io = slow, watched
+"""
+
+
+def test_a_kernel_has_said_all_before_its_sockets_are_closed():
+    write(_SLOW_TO_END)
+    process = start_replay("nb.ipynb", stderr=subprocess.PIPE)
+    assert process.communicate(timeout=60)[1] == b""
+
+
 def test_an_interrupt_leaves_the_kernel_usable():
     write("x = 1", "import time\ntime.sleep(60)", "print(x)")
     kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
@@ -491,6 +571,40 @@ def test_what_rests_on_something_that_may_not_be_made_again_is_missing_and_nothi
     there = restore_at(Session.open("nb.ipynb"), 3)
     assert (there.names, [*there.missing]) == (["x"], ["y"])
     assert ask("x") == "'new'"
+
+
+def test_a_cell_that_fails_when_it_is_to_make_something_again_is_named(run):
+    session = Session.create("broken", cwd=".")
+    sources = ("x = 1", "y = nothing", "z = y + 1", "w = x")
+    _, second, _, _ = (str(session.append(source)) for source in sources)
+    there = restore_at(Session.open("broken"), 4)
+    assert there.names == ["w", "x"]
+    assert [*there.missing] == ["y", "z"]
+    assert there.failed == {second: "NameError: name 'nothing' is not defined"}
+    assert second not in there.executed
+    told = run("restore", "broken", "--at", "4")
+    assert told.returncode == 1
+    assert "but for what is missing\n" in told.stdout
+    failed = f"failed      cell 2 ({second}): NameError: name 'nothing' is not defined\n"
+    assert failed in told.stdout
+    assert "missing     y, z: it needs what" in told.stdout
+
+
+def test_many_cells_that_fail_when_they_are_to_be_made_again_are_all_missing():
+    session = Session.create("broken", cwd=".")
+    for number in range(110):
+        session.append(f"x{number} = {'nothing' if number % 2 else number}")
+    there = restore_at(Session.open("broken"), 110)
+    assert (len(there.names), len(there.missing), len(there.failed)) == (55, 55, 55)
+
+
+def test_a_replay_names_the_cell_that_failed_when_it_was_to_make_something_again():
+    session = Session.create("broken", cwd=".")
+    first, second = (str(session.append(source)) for source in ("y = nothing", "print(y)"))
+    report = replay(Session.open("broken"), force=frozenset({second}), only=frozenset({second}))
+    assert (report.failed, report.skipped) == ([first], [second])
+    assert report.errors == {first: "NameError: name 'nothing' is not defined"}
+    assert first in report.causes[second][-1]
 
 
 def test_a_fork_of_any_notebook_has_its_variables():
