@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -74,7 +75,34 @@ def test_a_mistake_is_answered_with_the_grammar(session, selector):
         session.select(selector)
 
 
-@pytest.mark.parametrize("selector", ["9", "0", "nosuch", "7-9", "after:nosuch", "upstream:77"])
+@pytest.mark.parametrize("selector", ["2,,3", "nonsense:x", "type:"])
+def test_a_malformed_selector_is_answered_with_some_that_are_not(session, run, selector):
+    hint = run("cells", "demo", selector).stderr.splitlines()[-1]
+    assert "rlmnb cells" not in hint  # which would list another session's
+    for right in hint.partition(": ")[2].split():
+        session.select(right)
+
+
+@pytest.mark.parametrize(
+    ("selector", "why", "right"),
+    [
+        ("0-3", "cells are numbered from 1", "1-3"),
+        ("3-0", "cells are numbered from 1", "1-3"),
+        ("4-2", "wanted the smaller number first", "2-4"),
+    ],
+)
+def test_what_is_no_range_is_answered_with_one(session, selector, why, right):
+    with pytest.raises(InvalidNameError) as caught:
+        session.select(selector)
+    assert caught.value.message == f"{selector} is no range: {why}"
+    assert caught.value.hint == f"name it so: {right}"
+    assert session.select(right)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["9", "0", "nosuch", "7-9", "after:nosuch", "upstream:77", "9" * 5000, "1-" + "9" * 5000],
+)
 def test_a_cell_that_is_not_there_is_named(session, selector):
     with pytest.raises(CellNotFoundError) as caught:
         session.select(selector)
@@ -98,6 +126,74 @@ def test_the_command_line_takes_selectors(session, run, run_json):
     wrong = run("cells", "demo", "nonsense:x")
     assert wrong.returncode == 2
     assert "downstream:CELL" in wrong.stderr
+
+
+@pytest.mark.parametrize("words", [[""], ["--cells", ""], ["2", ""]])
+@pytest.mark.parametrize("command", ["cells", "replay"])
+def test_an_empty_selector_is_a_mistake_and_does_not_mean_all(session, run, command, words):
+    done = run(command, "demo", *words)
+    assert done.returncode == 2
+    assert "has an empty part" in done.stderr
+
+
+def test_what_a_command_is_about_may_stand_after_its_options(session, run, run_json):
+    found = json.loads(run("cells", "demo", "--json", "2-3").stdout)
+    assert [row["number"] for row in found] == [2, 3]
+    found = run_json("cells", "demo", "2", "--type", "llm_call", "5")
+    assert [row["number"] for row in found] == [5]
+    planned = run("replay", "demo", "--force", "2", "--dry-run").stdout
+    assert session.cells[1].cell_id in planned
+    assert session.cells[0].cell_id not in planned
+    assert run_json("chain", "demo", "--reverse", "2")["cell_id"] == session.cells[1].cell_id
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["cells", "demo", "--bad", "2"], ["cell", "a", "b", "c"], ["kernel", "list", "a", "b"]],
+)
+def test_words_that_a_command_has_no_use_for_are_answered_with_its_usage(words, run):
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"usage: rlmnb {words[0]} ")
+    assert done.stderr.endswith(f"  run: rlmnb {words[0]} --help\n")
+
+
+@pytest.mark.parametrize("words", [["stale"], ["2-4"], ["type:nonsense"], ["7", "after:3"]])
+@pytest.mark.parametrize("command", ["cells", "replay"])
+def test_a_selector_in_the_place_of_a_session_is_told_where_it_goes(session, run, command, words):
+    done = run(command, *words)
+    assert done.returncode == 2
+    selector = ",".join(words)
+    assert f"rlmnb {command} SESSION {selector}; " in done.stderr
+    assert f"rlmnb {command} --cells {selector}\n" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["cell", "chain", "invalidate"])
+def test_a_session_in_the_place_of_a_cell_is_told_that_the_cell_is_missing(session, run, command):
+    done = run(command, "demo")
+    assert done.returncode == 2
+    assert "demo is a session, and no cell is named" in done.stderr
+    assert f"rlmnb {command} demo 1; list them with: rlmnb cells demo" in done.stderr
+    Path("elsewhere").mkdir()
+    assert run(command, "demo", cwd="elsewhere").stderr == done.stderr
+
+
+def test_a_word_that_names_a_cell_or_its_file_is_no_session_in_its_place(session, run_json):
+    Path("plan").write_text("x")
+    session.append("plan = tools.Read(file_path='plan')", type="tool")
+    for name in ("stale", "2", "plan"):
+        Session.create(name, cwd="/")
+    assert run_json("cell", "2")["number"] == 2
+    assert run_json("invalidate", "stale")["invalidated"] == []
+    assert len(run_json("invalidate", "plan")["invalidated"]) == 1
+
+
+@pytest.mark.parametrize("words", [["--status", "stale"], ["stale"], ["1,stale"]])
+def test_whoever_asks_for_stale_cells_is_told_why(session, run, words):
+    session.invalidate("2", "a guess")
+    told = run("cells", "demo", *words).stderr.splitlines()
+    assert told[0] == f"{session.cells[1].cell_id}: was marked as no longer valid: a guess"
+    assert len(told) == 3  # it, and the two below it
 
 
 def test_marks_keep_the_output_say_why_and_can_be_taken_back(session, run_json):
@@ -136,6 +232,17 @@ def test_nothing_to_mark_is_said(session, run):
     run("invalidate", "demo", "2")
     again = run("invalidate", "demo", "2")
     assert "no cell that 2 names can be marked: it is already, or has no result" in again.stderr
+
+
+def test_a_mark_for_no_cell_says_that_none_is_meant(session, run):
+    for words in (["type:nosuch"], ["file:*"], ["type:nosuch", "--undo"]):
+        told = run("invalidate", "demo", *words).stderr
+        assert f"no cell matches {words[0]}; see them with: rlmnb cells demo" in told
+    done = run("invalidate", "demo", "nosuch.py")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "rlmnb: demo: no cell has read nosuch.py\n  list the files with: rlmnb files demo\n"
+    )
 
 
 def test_a_replay_of_no_cell_says_so(session, run):

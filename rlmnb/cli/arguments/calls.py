@@ -45,7 +45,7 @@ def add_calls(commands: Commands) -> None:
         "calling:run_calls",
         "list the model calls of a session, or prune answers that are no longer used",
         "rlmnb calls demo\n"
-        "  rlmnb calls prune demo --older-than 30d   # says what it would remove; then --yes",
+        "  rlmnb calls prune demo --older-than 30d   # what it would remove; then --yes",
     )
     parser.add_argument(
         "what", nargs="*", metavar="[prune] [SESSION]", help=f"{SESSION}, after `prune` or alone"

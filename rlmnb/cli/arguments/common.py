@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-from rlmnb.errors import UsageError
+from rlmnb.errors import InvalidNameError, UsageError
+from rlmnb.ids import check_session_id
 from rlmnb.selecting import GRAMMAR
 
 SESSION = "a session's id, the beginning of it, or the path of any notebook"
@@ -21,12 +24,50 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"run: {self.prog} --help")
 
 
+class CommandParser(Parser):
+    """The parser of one command: what it is about may stand before, between and after options."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Read all of the words, and refuse them here, where the usage is that of the command."""
+        found, left = super().parse_known_args(args, namespace)
+        if self._mixing:
+            return found, left
+        if left:
+            # Only now, as it takes `--` for nothing.
+            found, left = self._mixed(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
+    def _mixed(self, args: Sequence[str] | None, namespace: Any) -> tuple[Any, list[str]]:
+        # It asks for known arguments itself: first for the options, then for the others.
+        self._mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Breaks sentences at the edge of the terminal, and leaves examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = super()._fill_text(text, width, indent).splitlines()
+        return "\n".join(
+            line if line.startswith(" ") else textwrap.fill(line, width) for line in lines
+        )
+
+
 class Commands:
     """Collects the commands; each names the function that does it, loaded only when it is run."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._subparsers = parser.add_subparsers(
-            dest="command", metavar="COMMAND", title="commands"
+            dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser
         )
 
     def add(self, name: str, function: str, summary: str, example: str) -> argparse.ArgumentParser:
@@ -36,7 +77,7 @@ class Commands:
             help=summary,
             description=summary[0].upper() + summary[1:] + ".",
             epilog=f"example:\n  {example}\n",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Help,
         )
         parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
         parser.set_defaults(function=function)
@@ -64,7 +105,7 @@ def last(parser: argparse.ArgumentParser, name: str, what: str) -> None:
     parser.add_argument("--session", metavar="SESSION", help=SESSION)
     parser.usage = f"{parser.prog} [SESSION] {name} [options]"
     parser.description = f"{parser.description} {name} is {what}."
-    parser.set_defaults(wanted=name)
+    parser.set_defaults(wanted=name, refuse=parser.error)
 
 
 def selectors(parser: argparse.ArgumentParser, what: str) -> None:
@@ -73,6 +114,14 @@ def selectors(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--cells", metavar="SELECTOR", help="the same, where no session is named before it"
     )
+
+
+def new_id(text: str) -> str:
+    """Read the id of a session that is to be begun."""
+    try:
+        return check_session_id(text)
+    except InvalidNameError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}; name it like: demo-2") from None
 
 
 def megabytes(text: str) -> int:
@@ -88,6 +137,14 @@ def positive(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no length of time: wanted more than zero")
+    return number
+
+
+def depth(text: str) -> int:
+    """Read how far away something may be."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no depth: wanted 1 or more")
     return number
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 
 from rlmnb.cli.arguments.common import (
     Commands,
+    depth,
     one_cell,
     selectors,
     session,
 )
-from rlmnb.errors import ModelError
+from rlmnb.errors import InvalidNameError, ModelError
 from rlmnb.format.cells import CELL_TYPES, STATUSES
 from rlmnb.format.times import from_seconds
 from rlmnb.models.modes import seconds
+from rlmnb.views import moment
+
+_WHEN = "2026-11-17, 2026-11-17T09:30, or how long ago: 90m, 2h, 7d"
 
 
 def when_said(value: str) -> str:
@@ -21,7 +26,12 @@ def when_said(value: str) -> str:
     try:
         return from_seconds(time.time() - seconds(value))
     except (ModelError, OverflowError):
-        return value
+        pass
+    try:
+        moment(value)
+    except InvalidNameError:
+        raise argparse.ArgumentTypeError(f"{value!r} is no time; wanted {_WHEN}") from None
+    return value
 
 
 def add_reading(commands: Commands) -> None:
@@ -48,13 +58,13 @@ def add_reading(commands: Commands) -> None:
     parser.add_argument(
         "--type", help=f"of this type ({', '.join(CELL_TYPES)}, markdown), or of a tool like Read"
     )
+    statuses = ("fresh", "stale", "new", *STATUSES)
     parser.add_argument(
-        "--status", choices=("fresh", "stale", "new", *STATUSES), help="in this status"
+        "--status", choices=statuses, metavar="STATUS", help=f"one of {', '.join(statuses)}"
     )
     parser.add_argument("--file", metavar="PATH", help="that read or wrote this file")
     parser.add_argument("--text", help="with this in their source or output, in any case")
-    when = "2026-11-17, 2026-11-17T09:30, or how long ago: 90m, 2h, 7d"
-    parser.add_argument("--since", type=when_said, metavar="WHEN", help=f"begun since {when}")
+    parser.add_argument("--since", type=when_said, metavar="WHEN", help=f"begun since {_WHEN}")
     parser.add_argument("--until", type=when_said, metavar="WHEN", help="begun until then")
     parser = add(
         "cell", "reading:show_cell", "show one cell", "rlmnb cell cell_4f0z --session demo"
@@ -73,6 +83,8 @@ def add_reading(commands: Commands) -> None:
     parser.add_argument(
         "--reverse", action="store_true", help="show what depends on the cell instead"
     )
-    parser.add_argument("--depth", type=int, metavar="N", help="only what is at most N edges away")
+    parser.add_argument(
+        "--depth", type=depth, metavar="N", help="only what is at most N edges away"
+    )
     session(add("files", "reading:list_files", "list the files a session touched", "rlmnb files"))
     session(add("stats", "reading:show_stats", "count and sum up a session", "rlmnb stats --json"))

@@ -103,7 +103,7 @@ def add_running(commands: Commands) -> None:
     )
     parser = commands.add(
         "kernel",
-        "running:kernel",
+        "warming:kernel",
         "start, stop and look at kernels that stay warm between replays",
         "rlmnb kernel start demo\n  rlmnb kernel status demo --json\n  rlmnb kernel list",
     )
@@ -117,16 +117,19 @@ def add_running(commands: Commands) -> None:
         "--timeout",
         type=positive,
         metavar="SECONDS",
-        help="start: how long it may take; 30 if unset",
+        help="start, restart: how long it may take; 30 if unset",
     )
     parser.add_argument(
         "--idle",
         type=positive,
         metavar="MINUTES",
-        help="start: end after so long unused; 30 if unset",
+        help="start, restart: end after so long unused; 30, or as before, if unset",
     )
     parser.add_argument(
-        "--memory", type=megabytes, metavar="MB", help="start: the most memory it may take"
+        "--memory",
+        type=megabytes,
+        metavar="MB",
+        help="start, restart: the most memory it may take",
     )
     parser = commands.add(
         "watch",
@@ -137,5 +140,5 @@ def add_running(commands: Commands) -> None:
     session(parser)
     parser.add_argument("--replay", action="store_true", help="and bring it up to date")
     parser.add_argument(
-        "--debounce", type=float, metavar="SECONDS", help="how long changes are gathered; 0.2"
+        "--debounce", type=positive, metavar="SECONDS", help="how long changes are gathered; 0.2"
     )

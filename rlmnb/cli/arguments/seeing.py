@@ -61,7 +61,7 @@ def add_judging(commands: Commands) -> None:
         "show what two sessions, or a fork and its origin, have not in common",
         "rlmnb diff demo demo-2 --stat\n"
         "  rlmnb diff demo-2                       # a fork with what it was forked from\n"
-        "  rlmnb diff monday.ipynb tuesday.ipynb   # any two notebooks; exit code 1: they differ",
+        "  rlmnb diff monday.ipynb tuesday.ipynb   # any two notebooks; 1: they differ",
     )
     parser.add_argument("a", nargs="?", metavar="A", help=f"{SESSION}")
     parser.add_argument(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlmnb.cli.arguments.common import (
     Commands,
+    new_id,
     session,
 )
 from rlmnb.format.cells import CELL_TYPES
@@ -80,12 +81,14 @@ def add_writing(commands: Commands) -> None:
     )
     session(parser)
     parser.add_argument("--at", metavar="CELL", help="the last cell to take; all unless said")
-    parser.add_argument("--id", metavar="ID", help="the new session's id; made up unless said")
+    parser.add_argument(
+        "--id", type=new_id, metavar="ID", help="the new session's id; made up unless said"
+    )
     parser = commands.add(
         "pair",
         "pairing:keep_in_step",
         "keep a notebook and a plain text of its cells in step, whichever was edited",
-        "rlmnb pair analysis.ipynb                  # writes analysis.py, then merges edits\n"
+        "rlmnb pair analysis.ipynb                  # writes analysis.py, merges edits\n"
         "  rlmnb pair analysis.ipynb --check          # for a git hook; changes nothing\n"
         "\nexit code 1: one cell was edited on both sides, or with --check: they are not in step",
     )
