@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rlmnb import digest
 from rlmnb.errors import InvalidNameError, SchemaError
 from rlmnb.format.cells import STATUSES
+from rlmnb.format.conversation import is_reply
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
 from rlmnb.graph.effects import effects_of
@@ -240,6 +241,13 @@ def _has_text(cell: Cell, text: str) -> bool:
 def effectful(cells: Iterable[Cell]) -> frozenset[str]:
     """Return the cells that change things outside the notebook when they run."""
     return frozenset(cell.cell_id for cell in cells if cell.effects)
+
+
+def replies(cells: Iterable[Cell]) -> frozenset[str]:
+    """Return the texts that were recorded after a prompt: what the agent or its client said."""
+    return frozenset(
+        cell.cell_id for cell in cells if cell.type == "markdown" and is_reply(cell.raw)
+    )
 
 
 def files_of(entry: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from rlmnb.cli import text
-from rlmnb.errors import InvalidNameError, RlmnbError
+from rlmnb.cli.meaning import hinted
+from rlmnb.errors import CellNotFoundError, InvalidNameError, RlmnbError, SessionNotFoundError
 from rlmnb.session import Session
 from rlmnb.store import archive, sessions
 from rlmnb.store.layout import Place, sessions_root
@@ -71,17 +72,43 @@ def _report(done: list[archive.Archived], args: Namespace) -> int:
 def bring_back(args: Namespace) -> int:
     """Bring an archived session back to where it was, or a kernel to where it was."""
     if args.at is not None:
-        from rlmnb.cli.running import restore_at
-
-        return restore_at(args)
+        return _bring_kernel_back(args)
     if args.session is None:
         raise InvalidNameError(
-            "restore wants an archived session", hint="list them: rlmnb sessions --archived"
+            "restore wants an archived session, or a cell to bring the kernel back to",
+            hint="list them: rlmnb sessions --archived; or run: rlmnb restore SESSION --at CELL",
         )
-    place = archive.bring_back(sessions_root(), args.session)
+    try:
+        place = archive.bring_back(sessions_root(), args.session)
+    except (SessionNotFoundError, InvalidNameError):
+        if (there := _there(args.session)) is None:
+            raise
+        raise InvalidNameError(
+            f"{there.name} is not archived, so there is no session to bring back",
+            hint=f"to bring its kernel to where it was after a cell: "
+            f"rlmnb restore {there.word} --at CELL",
+        ) from None
     if args.json:
         text.print_json({"session_id": place.session_id, "path": place.notebook})
     else:
         text.say(place.session_id)
         text.note(f"restored to {place.notebook}")
     return 0
+
+
+def _bring_kernel_back(args: Namespace) -> int:
+    from rlmnb.cli.running import restore_at
+
+    try:
+        return restore_at(args)
+    except CellNotFoundError as error:
+        further = f"name one further down: rlmnb cells {sessions.find(args.session).word}"
+        raise hinted(error, error.hint or further) from None
+
+
+def _there(target: str) -> Place | None:
+    """Return the session or notebook that is meant, if it is not archived."""
+    try:
+        return sessions.find(target)
+    except RlmnbError:
+        return None

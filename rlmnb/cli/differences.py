@@ -7,17 +7,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from rlmnb.cli import text
+from rlmnb.cli import fitting, text
 from rlmnb.comparing.compare import CellDifference, Comparison, NameDifference, is_resumable
 from rlmnb.comparing.lines import line_changes
 from rlmnb.comparing.outputs import Piece
 from rlmnb.comparing.sides import Side, SideCell
 from rlmnb.comparing.spending import Amount
 from rlmnb.graph.freshness import begins
+from rlmnb.picture.wording import columns
 
 _LINES = 40
 _NAMES = 12
 _STALE = 10
+_TITLE = 200
+_LEAST = 8
+_SUMMARY = 11
 _WORDS = {"changed": "modified"}
 # As many cells of a kind as are shown with their lines; the next thousand say nothing new.
 _ALIKE = {"modified": 50, "added": 20, "removed": 20, "moved": 20, "only in status or freshness": 5}
@@ -29,9 +33,18 @@ _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def show_sides(comparison: Comparison) -> None:
     """Say which is which: what went is of the first, what came of the second."""
     for mark, side in (("---", comparison.a), ("+++", comparison.b)):
-        title = f"  {side.title}" if side.title else ""
-        count = text.count(len(side.cells), "cell")
-        text.say(text.painted(f"{mark} {side.name}", _STYLES[mark[0]]), f"{title}  ({count})")
+        name = fitting.ending(side.name, 4)
+        text.say(text.painted(f"{mark} {name}", _STYLES[mark[0]]), _about(side, 4 + columns(name)))
+
+
+def _about(side: Side, begin: int) -> str:
+    """Say how much a side has and what it is called, on another line where its name fills one."""
+    count = f"({text.count(len(side.cells), 'cell')})"
+    title = f"  {side.title}" if side.title else ""
+    left = fitting.room(begin)
+    if left is None or left >= len(count) + 2:
+        return f"  {text.cut(count + title, begin + 2)}"
+    return f"\n    {text.cut(count + title, 4)}"
 
 
 def show_cells(cells: Sequence[CellDifference], *, full: bool) -> None:
@@ -45,20 +58,30 @@ def show_cells(cells: Sequence[CellDifference], *, full: bool) -> None:
         if seen[kind] > _ALIKE[kind] and not full:
             continue
         text.say()
-        text.say(text.painted(f"## {_header(each)}", "heading"))
+        _say_heading(_header(each))
         lines = list(_lines(each))
         shown = lines if full or len(lines) <= _LINES + 1 else lines[:_LINES]
         for line in shown:
-            text.say(text.painted(_COLOURS.sub("", line), _STYLES.get(line[:1], "")))
+            text.say(text.painted(fitting.folded(_printed(line)), _STYLES.get(line[:1], "")))
         if len(shown) < len(lines):
             more = f"… {len(lines) - len(shown)} more lines (--full shows them)"
-            text.say(text.painted(more, "dim"))
+            text.say(text.painted(fitting.broken(more, 0, 2), "dim"))
     if left := {kind: seen[kind] - most for kind, most in _ALIKE.items() if seen[kind] > most}:
         told = ", ".join(f"{number} {kind}" for kind, number in left.items())
         text.say()
         text.say(
-            text.wrapped(f"… and more cells: {told} (--stat lists them, --full shows them)", 0, 2)
+            fitting.broken(f"… and more cells: {told} (--stat lists them, --full shows them)", 0, 2)
         )
+
+
+def _say_heading(words: str) -> None:
+    text.say(text.painted(f"## {fitting.broken(words, 3, 3)}", "heading"))
+
+
+def _printed(line: str) -> str:
+    """Return a line as it is shown; spaces at its end say something only where it differs."""
+    plain = _COLOURS.sub("", line)
+    return plain.rstrip() if plain.startswith(" ") else plain
 
 
 def _kind(each: CellDifference) -> str:
@@ -73,13 +96,18 @@ def list_cells(cells: Sequence[CellDifference]) -> None:
     for each in cells:
         if each.kind != "same":
             mark = {"added": "+", "removed": "-"}.get(each.kind, " ")
-            title = _title(each.b or each.a)
-            text.say(text.painted(f"{mark} {_header(each)}", _STYLES.get(mark, "")), f"  {title}")
+            head = f"{mark} {text.cut(_header(each), 2)}"
+            text.say(text.painted(head, _STYLES.get(mark, "")), _title(each.b or each.a, head))
 
 
-def _title(cell: SideCell | None) -> str:
-    source = cell.source.strip() if cell is not None else ""
-    return source.split("\n", 1)[0][:40]
+def _title(cell: SideCell | None, head: str) -> str:
+    """Return the first line of a cell as it stands behind its heading, if there is room for it."""
+    line = text.first_line(cell.source, _TITLE) if cell is not None else None
+    begin = columns(head) + 2
+    left = fitting.room(begin)
+    if line is None or (left is not None and left < _LEAST):
+        return ""
+    return f"  {text.cut(line, begin)}"
 
 
 def _header(each: CellDifference) -> str:
@@ -167,7 +195,7 @@ def show_names(title: str, names: NameDifference, comparison: Comparison) -> Non
     if not names.differs:
         return
     text.say()
-    text.say(text.painted(f"## {title}", "heading"))
+    _say_heading(title)
     for mark, kind, told in (
         ("@", names.changed, "changed"),
         ("-", names.only_a, f"only in {comparison.a.name}"),
@@ -177,10 +205,10 @@ def show_names(title: str, names: NameDifference, comparison: Comparison) -> Non
         if kind:
             style = "" if mark == "@" else _STYLES[mark]
             lead = "  " if mark == "@" else f"{mark} "
-            listed = text.wrapped(f"{told}: {_listed(kind)}", 2, 4)
+            listed = fitting.broken(f"{told}: {_listed(kind)}", 2, 4)
             text.say(text.painted(f"{lead}{listed}", style))
     if names.same:
-        listed = text.wrapped(f"the same: {_listed(names.same)}", 2, 4)
+        listed = fitting.broken(f"the same: {_listed(names.same)}", 2, 4)
         text.say(text.painted(f"  {listed}", "dim"))
 
 
@@ -194,10 +222,11 @@ def show_files(comparison: Comparison) -> None:
     if not comparison.files.changed:
         return
     text.say()
-    text.say(text.painted("## files that both touched, and that are not the same", "heading"))
+    _say_heading("files that both touched, and that are not the same")
     for path in comparison.files.changed:
         old, new = (_short(side.files[path]) for side in (comparison.a, comparison.b))
-        text.say(f"  {path}  {old} → {new}")
+        told = f"  {old} → {new}"
+        text.say(f"  {fitting.ending(path, 2 + len(told))}{told}")
 
 
 def _short(known: str) -> str:
@@ -222,16 +251,29 @@ def show_spending(comparison: Comparison) -> None:
     if not any(amount.a or amount.b for _, amount, _ in rows):
         return
     text.say()
-    text.say(text.painted("## tokens and cost", "heading"))
-    width = max(len(label) for label, _, _ in rows)
-    for label, amount, unit in rows:
-        if amount.a == 0 and amount.b == 0:
-            continue
-        told = f"{_amount(amount.a, unit)} → {_amount(amount.b, unit)}"
-        change = amount.difference
-        if change:
-            told += f"  ({'+' if change > 0 else '-'}{_amount(abs(change), unit)})"
-        text.say(f"  {label:<{width}}  {told}")
+    _say_heading("tokens and cost")
+    told = {
+        label: _change(amount, unit)
+        for label, amount, unit in rows
+        if (amount.a, amount.b) != (0, 0)
+    }
+    width = max(len(label) for label in told)
+    left = fitting.room(width + 4)
+    if left is None or left >= max(map(len, told.values())):
+        for label, change in told.items():
+            text.say(f"  {label:<{width}}  {change}")
+        return
+    for label, change in told.items():
+        text.say("  ", text.cut(label, 2))
+        text.say("    ", fitting.broken(change, 4, 4))
+
+
+def _change(amount: Amount, unit: str) -> str:
+    told = f"{_amount(amount.a, unit)} → {_amount(amount.b, unit)}"
+    change = amount.difference
+    if change:
+        told += f"  ({'+' if change > 0 else '-'}{_amount(abs(change), unit)})"
+    return told
 
 
 def _amount(number: float | None, unit: str) -> str:
@@ -253,7 +295,7 @@ def show_stale(comparison: Comparison) -> None:
         text.say()
         count = text.count(len(stale), "cell")
         verb = "do not hold" if len(stale) > 1 else "does not hold"
-        text.say(text.painted(f"## {side.name}: {count} {verb}", "heading"))
+        _say_heading(f"{side.name}: {count} {verb}")
         causes: dict[str, list[str]] = {}
         for cell in stale:
             own = [cause for cause in cell.causes if begins([cause])]
@@ -263,23 +305,27 @@ def show_stale(comparison: Comparison) -> None:
         shown = list(causes.items())[:_STALE]
         for cause, numbers in [*shown, *([("depends on those", followers)] if followers else [])]:
             noun = "cell" if len(numbers) == 1 else "cells"
-            text.say("  ", text.wrapped(f"{cause}: {noun} {_listed(numbers)}", 2, 4))
+            text.say("  ", fitting.broken(f"{cause}: {noun} {_listed(numbers)}", 2, 4))
         if len(causes) > _STALE:
-            more = f"  … {len(causes) - _STALE} more: rlmnb cells {side.name} --status stale"
-            text.say(text.painted(more, "dim"))
+            more = f"  … {len(causes) - _STALE} more; all of them with --json"
+            text.say(text.painted(fitting.broken(more, 0, 4), "dim"))
 
 
 def show_summary(comparison: Comparison) -> None:
     """End with the whole of it in a few lines."""
     counts = [f"{number} {kind}" for kind, number in comparison.counts.items() if number]
     text.say()
-    text.say(text.painted("cells      ", "dim"), ", ".join(counts) or "none")
-    text.say(text.painted("variables  ", "dim"), _counted(comparison.variables))
+    _sum_up("cells", ", ".join(counts) or "none")
+    _sum_up("variables", _counted(comparison.variables))
     same = "; ".join(comparison.same_task)
-    text.say(text.painted("same task  ", "dim"), f"yes: {same}" if same else "not known to be")
-    open_sides = [side.name for side in _sides(comparison) if is_resumable(side)]
-    if open_sides:
-        text.say(text.painted("can go on  ", "dim"), ", ".join(dict.fromkeys(open_sides)))
+    _sum_up("same task", f"yes: {same}" if same else "not known to be")
+    going = [side.section("session").get("id") for side in _sides(comparison) if is_resumable(side)]
+    if going := [str(each) for each in dict.fromkeys(going) if each]:
+        _sum_up("can go on", ", ".join(going))
+
+
+def _sum_up(label: str, words: str) -> None:
+    text.labelled(label, fitting.broken(words, _SUMMARY, _SUMMARY), _SUMMARY)
 
 
 def _sides(comparison: Comparison) -> tuple[Side, Side]:

@@ -9,14 +9,14 @@ from argparse import Namespace
 
 from rlmnb.cli import text
 from rlmnb.cli.reading import judged, opened
-from rlmnb.errors import CellNotFoundError, InvalidNameError, StorageError
+from rlmnb.errors import CellNotFoundError, InvalidNameError, StorageError, UsageError
 from rlmnb.files import write_like
 from rlmnb.picture import texts
 from rlmnb.picture.forms import written
 from rlmnb.picture.model import Picture, draw
 from rlmnb.picture.placing import put_into
 from rlmnb.session import Session
-from rlmnb.views import effectful
+from rlmnb.views import effectful, replies
 
 _MERMAID_EDGES = 500
 _ENDINGS = {
@@ -31,11 +31,18 @@ _ENDINGS = {
 
 def show_graph(args: Namespace) -> int:
     """Draw what the cells of a session need from one another."""
+    # Every command has --json, so that it is in no group of options that leave each other out.
+    if args.json and args.form:
+        raise UsageError(
+            f"argument --{args.form}: not allowed with argument --json",
+            hint=f"leave out --{args.form} or --json",
+        )
     session = judged(opened(args))
     picture = draw(
         session.index,
         session.stale,
         effectful=effectful(session.cells),
+        replies=replies(session.cells),
         files=args.files,
         by_turn=False if args.all else (True if args.by_turn else None),
         cell=_chosen_cell(session, args.cell) if args.cell else None,
@@ -48,17 +55,19 @@ def show_graph(args: Namespace) -> int:
     else:
         _hand_over(written(picture, form), args.output)
     if picture.collapsed and not args.by_turn:
-        every = f"rlmnb graph {session.place.word} --all"
-        text.note(
-            f"note: {picture.cells} cells are drawn as {text.count(len(picture.nodes), 'node')}; "
-            f"every cell: {every}; around one: --cell CELL"
-        )
+        nodes = text.count(len(picture.nodes), "node")
+        _note(f"note: {picture.cells} cells are drawn as {nodes}")
+        _note(f"every cell: rlmnb graph {session.place.word} --all; around one: --cell CELL")
     if form == "mermaid" and len(picture.edges) > _MERMAID_EDGES:
-        text.note(
+        _note(
             f"note: {len(picture.edges)} edges; Mermaid draws at most {_MERMAID_EDGES} unless "
             "its maxEdges is raised; --svg has no limit"
         )
     return 0
+
+
+def _note(sentence: str) -> None:
+    text.note(text.wrapped(sentence, 0, 2))
 
 
 def _put_into(session: Session, picture: Picture, args: Namespace) -> int:
@@ -96,7 +105,7 @@ def _form(args: Namespace) -> str:
 
 def _tell(picture: Picture, session: Session) -> None:
     if not picture.nodes:
-        text.note(f"{session.place.name} has no code cells yet, so there is nothing to draw")
+        _note(f"{session.place.name} has no code cells yet, so there is nothing to draw")
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     marks = texts.UNICODE if text.unicode_output() else texts.ASCII

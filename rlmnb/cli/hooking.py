@@ -16,6 +16,7 @@ from typing import Any
 
 from rlmnb import installing
 from rlmnb.cli import text
+from rlmnb.cli.reading import judged
 from rlmnb.errors import InvalidNameError, RlmnbError
 from rlmnb.session import Session
 from rlmnb.store import sessions
@@ -217,7 +218,8 @@ def _because(session: Session) -> str:
 
 def _changed(session: Session) -> list[str]:
     causes = [cause for each in session.stale.values() for cause in each]
-    return [cause.removesuffix(" changed") for cause in causes if cause.endswith(" changed")]
+    paths = [cause.removesuffix(" changed") for cause in causes if cause.endswith(" changed")]
+    return [path for path in paths if os.path.isabs(path)]
 
 
 def statusline(args: Namespace) -> int:
@@ -230,7 +232,7 @@ def statusline(args: Namespace) -> int:
             told = {}
     name = args.session or (told.get("session_id") if isinstance(told, dict) else None)
     try:
-        session = Session.open(name if isinstance(name, str) else None)
+        session = judged(Session.open(name if isinstance(name, str) else None))
     except (RlmnbError, OSError):
         # A status line that shows an error is worse than one that shows nothing.
         if args.json:

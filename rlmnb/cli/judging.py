@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlmnb.cli import differences, text
+from rlmnb.cli import differences, fitting, text
 from rlmnb.cli.reading import judged, opened
 from rlmnb.comparing.compare import CellDifference, Comparison, compare
 from rlmnb.comparing.sides import side_of
@@ -98,13 +98,15 @@ def _show_cell(comparison: Comparison, *, full: bool, stat: bool) -> None:
         differences.show_cells(comparison.cells, full=full)
     for each in comparison.cells:
         if each.kind == "same" and each.b is not None:
-            text.say(f"cell {each.b.number} {each.b.cell_id} is the same")
+            same = f"cell {each.b.number} {each.b.cell_id} is the same"
+            text.say(fitting.broken(same, 0, 2))
 
 
 def tell_comparison(comparison: Comparison, *, full: bool = False, stat: bool = False) -> None:
     """Show how two sides differ, as much of it as is wanted."""
     if comparison.equal:
-        text.say(f"{comparison.a.name} and {comparison.b.name} are the same")
+        same = f"{comparison.a.name} and {comparison.b.name} are the same"
+        text.say(fitting.broken(same, 0, 2))
         differences.show_summary(comparison)
         return
     differences.show_sides(comparison)

@@ -16,10 +16,10 @@ from rlmnb.errors import RlmnbError, StorageError, UsageError
 from rlmnb.processes import import_lightly
 
 
-def _split_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def _split_names(args: argparse.Namespace) -> None:
     """Read `CELL` or `SESSION CELL`, whatever the command calls the second."""
     if len(args.names) > 2 or (len(args.names) == 2 and args.session):
-        parser.error(f"wanted {args.wanted}, or SESSION {args.wanted}")
+        args.refuse(f"wanted {args.wanted}, or SESSION {args.wanted}")
     args.cell = args.names[-1]
     if len(args.names) == 2:
         args.session = args.names[0]
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str] | None) -> int:
     try:
         args = parser.parse_args(arguments)
         if hasattr(args, "names"):
-            _split_names(parser, args)
+            _split_names(args)
     except UsageError as error:
         # What could not be parsed cannot say whether it is for a script; the words themselves can.
         _complain(error, as_json="--json" in (sys.argv if arguments is None else arguments))

@@ -6,7 +6,7 @@ import argparse
 
 from rlmnb.cli.arguments.agents import add_hooks, add_telling
 from rlmnb.cli.arguments.calls import add_calls
-from rlmnb.cli.arguments.common import Commands, Parser
+from rlmnb.cli.arguments.common import Commands, Help, Parser
 from rlmnb.cli.arguments.keeping import add_keeping
 from rlmnb.cli.arguments.models import add_model, add_run
 from rlmnb.cli.arguments.reading import add_reading
@@ -24,7 +24,7 @@ An LLM agent's session, kept as a real Jupyter notebook.
   rlmnb append demo --source 'x = 1'  add a cell from a script
 """
 _CODES = """\
-exit codes: 0 done; 1 the answer is no (verify, doctor, lint found something, diff a difference);
+exit codes: 0 done; 1 the answer is no (verify, doctor, lint found something, diff a difference); \
 2 a mistake in what was asked; 3 a notebook, lock or disk that would not do it.
 Sessions are kept in $RLMNB_HOME, ~/.claude/rlm-sessions unless set.
 """
@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="rlmnb",
         description=_TOP,
         epilog=_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"rlmnb {PACKAGE}")
     commands = Commands(parser)

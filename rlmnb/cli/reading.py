@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import asked, text
+from rlmnb.cli.following import because
+from rlmnb.cli.meaning import selector_of, session_of
 from rlmnb.errors import SchemaError
 from rlmnb.ids import CellId
+from rlmnb.picture.wording import named, reasons_in
+from rlmnb.replay.owning import running_cell
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import sessions_root
@@ -26,7 +30,7 @@ _NEAREST = 40
 
 def opened(args: Namespace) -> Session:
     """Open the session that is meant, and say what was found of other people's edits."""
-    session = Session.open(args.session)
+    session = session_of(args)
     for finding in session.findings[:20]:
         text.note(f"note: {finding.cell_id} {finding.text}")
     if len(session.findings) > 20:
@@ -43,6 +47,9 @@ def judged(session: Session) -> Session:
         from rlmnb.replay.cells import stale_cells
 
         session.judge(stale_cells(session))
+    if running := running_cell(session.place):
+        session.judge(session.stale)
+        session.show_running(running)
     return session
 
 
@@ -148,7 +155,7 @@ def show(args: Namespace) -> int:
     session = judged(opened(args))
     state = session.view()
     if args.json:
-        text.print_json(state)
+        text.print_json({**state, "cells": {**state["cells"], "stale": len(session.stale)}})
         return 0
     about = state["session"]
     text.say(text.painted(about["title"] or f"session {session.id}", "bold"))
@@ -175,8 +182,10 @@ def show(args: Namespace) -> int:
         "calls": _calls_line(state),
     }
     for label, value in lines.items():
+        # A path that is broken is none.
+        tell = text.labelled if label in ("notebook", "project", "transcript") else text.described
         if value:
-            text.labelled(label, value, 12)
+            tell(label, str(value), 12)
     if session.stale:
         text.say(f"\nsee what is stale and why: rlmnb cells {session.place.word} --status stale")
     return 0
@@ -234,8 +243,8 @@ def _cells_line(session: Session) -> str:
 def list_cells(args: Namespace) -> int:
     """List cells, all or those that match."""
     session = judged(opened(args))
-    selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
-    found = session.select(selector) if selector else session.cells
+    selector = selector_of(args)
+    found = session.cells if selector is None else session.select(selector)
     found = found(
         type=args.type,
         status=args.status,
@@ -251,8 +260,8 @@ def list_cells(args: Namespace) -> int:
         text.note("no cells match" if len(session.cells) else "no cells yet")
         return 0
     _cell_table(list(found))
-    if args.status == "stale":
-        for cell in found:
+    if "stale" in (args.status, *(term.strip() for term in (selector or "").split(","))):
+        for cell in (each for each in found if each.stale):
             text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
         for path, change in session.changes_seen().items():
             text.note(f"{path}: seen to change {text.ago(change.get('at'))}")
@@ -316,7 +325,7 @@ def show_cell(args: Namespace) -> int:
     word = shown_status(cell)
     text.say(text.painted(head, "bold"), "  ", text.painted(word, word))
     for cause in cell.causes:
-        text.say(f"  because {cause}")
+        text.say(f"  {because(cause)}")
     _say_why(record)
     text.say(f"\n{cell.source}\n")
     if shown := text_of(cell.outputs):
@@ -345,7 +354,7 @@ def _say_why(record: CellRecord | None) -> None:
         ("why", trace.rationale),
     ):
         if told:
-            text.labelled(label, told, 9)
+            text.described(label, told, 9)
 
 
 def show_chain(args: Namespace) -> int:
@@ -391,7 +400,8 @@ def show_chain(args: Namespace) -> int:
         grow="source",
     )
     if more > 0:
-        text.note(f"and {more} further away; all of them: --json, or in a pipe")
+        told = f"and {more} further away; all of them: --json, or in a pipe"
+        text.note(text.wrapped(told, 0, 2))
     return 0
 
 
@@ -403,6 +413,8 @@ def _link(cell: Cell, known: dict[CellId, Cell], *, reverse: bool) -> str:
         reasons = [
             known[child].reasons[cell.cell_id] for child in cell.dependents if child in known
         ]
+    if sys.stdout.isatty():
+        return named([each for joined in reasons for each in reasons_in(joined)])
     return ", ".join(dict.fromkeys(reasons))
 
 
@@ -488,7 +500,9 @@ def show_stats(args: Namespace) -> int:
         return 0
     for label, value in stats.items():
         shown = "-" if value is None else value
+        if label.endswith("_usd"):
+            shown = text.money(value)
         if isinstance(value, dict):
             shown = ", ".join(f"{number} {name}" for name, number in value.items()) or "-"
-        text.labelled(label.replace("_", " "), shown, 19)
+        text.described(label.removesuffix("_usd").replace("_", " "), str(shown), 19)
     return 0

@@ -8,9 +8,10 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.cli import text
-from rlmnb.cli.following import numbered, parted
+from rlmnb.cli.following import because, numbered, outcome, parted, waits
+from rlmnb.cli.meaning import selector_of
 from rlmnb.cli.reading import opened
-from rlmnb.errors import InvalidNameError, KernelError
+from rlmnb.errors import CellNotFoundError, InvalidNameError, KernelError
 from rlmnb.graph.freshness import begins
 from rlmnb.replay.cells import code_cells, stale_cells
 from rlmnb.replay.planning import Planned, asked_for, plan, plan_as_dict
@@ -18,17 +19,20 @@ from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
+from rlmnb.store.sweep import remove_session
 from rlmnb.views import same_file
 
 _SHOWN, _MARKS = 50, 20
+_OF_PATHS = frozenset("./\\")
 _MADE_AGAIN = "a later cell needs what it makes, and that is not stored"
 
 
 def status(args: Namespace) -> int:
     """Say which cells hold and which do not, and why; nothing is run."""
     session = opened(args)
-    stale = stale_cells(session)
-    fresh = [cell.cell_id for cell in code_cells(session) if cell.cell_id not in stale]
+    cells = code_cells(session)
+    stale = stale_cells(session, cells)
+    fresh = [cell.cell_id for cell in cells if cell.cell_id not in stale]
     if args.json:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
         found: dict[str, Any] = {"fresh": fresh, "stale": causes}
@@ -39,8 +43,13 @@ def status(args: Namespace) -> int:
     _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
     tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
-    if stale:
-        text.note(f"bring them up to date: rlmnb replay {session.place.word}")
+    if not stale:
+        return 0
+    hindered = all(Wishes().hinders(cell) for cell in cells if cell.cell_id in stale)
+    word = session.place.word
+    how = f"bring them up to date: rlmnb replay {word}"
+    why = f"a replay would run none of them; why: rlmnb replay {word} --dry-run"
+    text.note(text.wrapped(why if hindered else how, 0, 2))
     return 0
 
 
@@ -58,7 +67,7 @@ def _tell_stale(session: Session, stale: list[Planned]) -> None:
         head = f"{cell.number:>4}  {cell.cell_id}  "
         text.say(text.painted(head, "stale"), text.cut(cell.entry["title"], len(head)))
         for cause in planned.causes:
-            _say_below(6, f"because {cause}")
+            _say_below(6, because(cause))
         if planned.hindered:
             _say_below(6, f"not run: {planned.hindered}")
         elif planned.asks:
@@ -91,14 +100,20 @@ def run_replay(args: Namespace) -> int:
         )
     before = session.whole() if args.diff or args.on_fork else None
     if args.on_fork:
+        _wishes(session, args, [])  # what is wrong with them is said of the session that was named
         session = _fork(session, args)
-    wishes = _wishes(session, args)
-    if args.check or args.dry_run:
-        return _tell_plan(session, plan(session, wishes), args)
-    if args.verify:
-        return _verify(session, wishes, as_json=args.json)
+    ran: list[str] = []
     try:
-        report = replay(session, **vars(wishes))
+        wishes = _wishes(session, args, ran)
+        if args.check or args.dry_run:
+            return _tell_plan(session, plan(session, wishes), args)
+        if args.verify:
+            return _verify(session, wishes, as_json=args.json)
+    finally:
+        if args.on_fork and (args.check or args.dry_run or args.verify):
+            remove_session(session.place)  # it was made for the look alone
+    try:
+        report = _replayed(session, wishes, ran, as_json=args.json)
     except KernelError as error:
         if not args.json:
             raise
@@ -117,23 +132,39 @@ def run_replay(args: Namespace) -> int:
     return 1 if report.failed else 0
 
 
-def _wishes(session: Session, args: Namespace) -> Wishes:
-    """Put together what was asked for: which cells, and how."""
-    selector = ",".join([*args.selectors, *([args.cells] if args.cells else [])])
+def _replayed(session: Session, wishes: Wishes, ran: list[str], *, as_json: bool) -> Report:
+    """Bring a session up to date; where that ends early, say what is not lost."""
+    try:
+        return replay(session, **vars(wishes))
+    except (KernelError, KeyboardInterrupt):
+        kept = f"{text.count(len(ran), 'cell')} ran, and {'is' if len(ran) == 1 else 'are'} kept"
+        kept = kept if ran else "no cell has run to its end"
+        if not as_json:
+            text.note(text.wrapped(f"{kept}; go on with: rlmnb replay {session.place.word}", 0, 2))
+        raise
+
+
+def _note_no_match(session: Session, selector: str) -> None:
+    text.note(f"no cell matches {selector}; see them with: rlmnb cells {session.place.word}")
+
+
+def _wishes(session: Session, args: Namespace, ran: list[str]) -> Wishes:
+    """Put together what was asked for: which cells, and how; `ran` grows with each that has run."""
+    selector = selector_of(args)
     only: frozenset[str] | None = None
     chosen: list[str] | None = None
-    if selector:
+    if selector is not None:
         only, chosen = asked_for(session, selector)
         if not chosen:
-            text.note(
-                f"no cell matches {selector}; see them with: rlmnb cells {session.place.word}"
-            )
+            _note_no_match(session, selector)
     force = frozenset[str]()
     if args.force:
         named = {cell.cell_id for cell in code_cells(session)}
         force = frozenset(named if chosen is None else named.intersection(chosen))
 
     def tell(cell_id: str, number: int, state: str) -> None:
+        if cell_id and state != "running":
+            ran.append(cell_id)
         if not args.json and not cell_id:
             text.note(state)
         elif not args.json and state == "running":
@@ -157,8 +188,8 @@ def _wishes(session: Session, args: Namespace) -> Wishes:
 def _fork(session: Session, args: Namespace) -> Session:
     """Return a fork to try something on, with the edits that were asked for."""
     edits = {str(session.cell(cell).cell_id): str(code) for cell, code in args.edit}
-    fork = session.fork(edits=edits)
-    text.note(f"on the fork {fork.id}; {session.place.name} stays as it is")
+    fork = session.fork(edits=edits, trial=True)
+    text.note(text.wrapped(f"on the fork {fork.id}; {session.place.name} stays as it is", 0, 2))
     return fork
 
 
@@ -170,11 +201,11 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
     else:
         _tell_stale(session, planned)
         would = f"{text.count(len(runs), 'cell')} would run, or may once those above them have"
-        _say_below(0, would if planned else "nothing would run")
+        _say_below(0, would if runs else "nothing would run")
         if hindered:
-            _say_below(
-                0, f"{text.count(len(hindered), 'cell')} would not, and what depends on them"
-            )
+            them = "it" if len(hindered) == 1 else "them"
+            would_not = f"{text.count(len(hindered), 'cell')} would not, nor what depends on {them}"
+            _say_below(0, would_not)
     return 1 if args.check and planned else 0
 
 
@@ -206,18 +237,14 @@ def _tell_report(session: Session, report: Report) -> None:
         text.say(f"and {more} more; all of them with --json")
     if followers:
         _say_below(0, f"and because of these: {numbered(session, followers)}")
-    skipped, followers = parted(report.skipped, lambda each: not _waits(report.causes[each]))
+    skipped, followers = parted(report.skipped, lambda each: not waits(report.causes[each]))
     for cell_id in skipped[:_SHOWN]:
         _tell_run(session, cell_id, "skipped", report)
     if len(skipped) > _SHOWN:
         text.say(f"and {len(skipped) - _SHOWN} more that were skipped")
     if followers:
         _say_below(0, f"skipped because of these: {numbered(session, followers)}")
-    parts = [f"{len(report.executed)} ran", f"{len(report.reused)} reused"]
-    parts += [f"{len(report.failed)} failed"] if report.failed else []
-    parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
-    parts += [f"{len(report.left)} stale and not asked for"] if report.left else []
-    _say_below(0, f"{', '.join(parts)}; {report.seconds:.2f} s, kernel {report.kernel}")
+    _say_below(0, outcome(report))
     if line := _calls_line(report):
         text.say(line)
 
@@ -229,14 +256,9 @@ def _tell_run(session: Session, cell_id: str, word: str, report: Report) -> None
     title = text.cut(cell.entry["title"], 7 + len(head))
     text.say(text.painted(f"{word:<7}", style), head, title)
     for cause in report.causes.get(cell_id, [_MADE_AGAIN]):
-        _say_below(8, f"because {cause}")
+        _say_below(8, because(cause))
     if cell_id in report.errors:
         _say_below(8, report.errors[cell_id])
-
-
-def _waits(causes: list[str]) -> bool:
-    """Tell whether a cell was skipped only because another was."""
-    return all(cause.endswith(" did not run to its end") for cause in causes)
 
 
 def _difference(session: Session, before: dict[str, Any]) -> Any:
@@ -259,7 +281,10 @@ def _verify(session: Session, wishes: Wishes, *, as_json: bool) -> int:
     planned = plan(session, wishes)
     if planned:
         causes = {each.cell_id: each.causes for each in planned}
-        report = Report(left=list(causes), causes=causes)
+        holding = [
+            cell.cell_id for cell in code_cells(session, wishes) if cell.cell_id not in causes
+        ]
+        report = Report(reused=holding, left=list(causes), causes=causes)
     else:
         report = replay(session, **vars(wishes))
     if as_json:
@@ -268,7 +293,12 @@ def _verify(session: Session, wishes: Wishes, *, as_json: bool) -> int:
         _tell_stale(session, planned)
         text.say(f"nothing ran: {text.count(len(planned), 'cell')} would have to")
     else:
-        text.say(f"nothing ran: all {len(report.reused)} cells hold, no call was made")
+        asked = [each for each in report.reused if wishes.only is None or each in wishes.only]
+        held = {0: "there is no cell", 1: "its one cell holds"}
+        told = held.get(len(asked), f"all {len(asked)} cells hold")
+        if wishes.only is not None:
+            told = f"what was asked for holds, {text.count(len(asked), 'cell')}"
+        text.say(f"nothing ran: {told}, no call was made")
         if line := _calls_line(report):
             text.say(line)
     return 1 if planned else 0
@@ -279,9 +309,9 @@ def invalidate(args: Namespace) -> int:
     session = opened(args)
     asked = args.cell
     readers = _readers(session, asked)
+    named = readers or _chosen(session, asked)
     if args.undo:
-        wanted = ",".join(readers) if readers else asked
-        changed = session.revalidate(wanted)
+        changed = session.revalidate(",".join(readers) or asked)
     elif readers:
         changed = []
         for cell_id in readers:
@@ -306,7 +336,9 @@ def invalidate(args: Namespace) -> int:
         text.say(head, text.cut(session.cell(cell_id).entry["title"], len(head)))
     if len(changed) > _MARKS:
         text.say(f"and {len(changed) - _MARKS} more; all of them with --json")
-    if not changed:
+    if not named:
+        _note_no_match(session, asked)
+    elif not changed:
         state = "is marked" if args.undo else "can be marked: it is already, or has no result"
         text.note(f"no cell that {asked} names {state}")
     done = "no longer marked" if args.undo else "marked"
@@ -323,3 +355,16 @@ def _readers(session: Session, asked: str) -> list[str]:
         for cell in session.cells
         if any(same_file(path, asked) for path in cell.entry.get("files_read", ()))
     ]
+
+
+def _chosen(session: Session, asked: str) -> list[str]:
+    """Return the cells that a selector names; what can be no name of a cell was meant as a file."""
+    try:
+        return [cell.cell_id for cell in session.select(asked)]
+    except CellNotFoundError:
+        if not _OF_PATHS.intersection(asked):
+            raise
+        raise CellNotFoundError(
+            f"{session.place.name}: no cell has read {asked}",
+            hint=f"list the files with: rlmnb files {session.place.word}",
+        ) from None

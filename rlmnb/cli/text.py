@@ -11,11 +11,15 @@ from typing import Any
 
 from rlmnb.cli.styles import STYLES
 from rlmnb.jsontext import clean_text
+from rlmnb.picture import wording
 
 # What a narrow terminal can do without, the first first.
 _SPARE = (
     "age", "project", "journal", "notebook", "away", "size", "memory", "type", "cells", "state",
+    "status",
 )  # fmt: skip
+# What can be cut short, as the column that grows can.
+_SOFT = ("because of",)
 _LEAST, _PADDING = 8, 2
 # Below this, four places after the point say nothing.
 _SMALL_MONEY = 0.0001
@@ -111,6 +115,13 @@ def labelled(label: str, value: object, width: int) -> None:
     say(painted(f"{label:<{width}}", "dim"), str(value))
 
 
+def described(label: str, words: str, width: int) -> None:
+    """Print words after their label, the lines of a terminal ending between them."""
+    first, *others = words.split("\n")
+    lines = [wrapped(first, width, width), *(wrapped(line, 0, width) for line in others)]
+    labelled(label, "\n".join(lines), width)
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -> None:
     """Print rows under their headings. In a terminal, the column `grow` takes what room is left."""
     if not sys.stdout.isatty():
@@ -122,9 +133,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
     from rich.text import Text
 
     console = Console(color_system="standard" if colour_wanted() else None, highlight=False)
-    columns, rows = _with_room(columns, rows, grow, console.width)
+    columns, rows, widths = _with_room(columns, rows, grow, console.width)
     drawn = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _PADDING, 0, 0))
-    for column in columns:
+    for column, width in zip(columns, widths, strict=True):
         growing = column == grow
         drawn.add_column(
             column,
@@ -132,31 +143,66 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str) -
             overflow="ellipsis",
             ratio=1 if growing else None,
             min_width=_LEAST if growing else None,
+            max_width=width if column in _SOFT else None,
         )
     drawn.expand = True
     for row in rows:
         drawn.add_row(
-            *(Text(printable(_in_one_cell(value)), style=_rich_style(str(value))) for value in row)
+            *(
+                Text(_fitted(value, width), style=_rich_style(str(value)))
+                for value, width in zip(row, widths, strict=True)
+            )
         )
     console.print(drawn)
 
 
 def _with_room(
     columns: Sequence[str], rows: Sequence[Sequence[object]], grow: str, width: int
-) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
-    """Leave columns out where a terminal is too narrow for all, so that the others can be read."""
-    widths = [
-        _LEAST
-        if column == grow
-        else max([len(column), *(len(printable(_in_one_cell(row[at]))) for row in rows)])
+) -> tuple[Sequence[str], Sequence[Sequence[object]], Sequence[int]]:
+    """Leave columns out where a terminal is too narrow for all, so that the others can be read.
+
+    Returned with the width that each is to have.
+    """
+    whole = [
+        max([len(column), *(_columns_of(row[at]) for row in rows)])
         for at, column in enumerate(columns)
     ]
+    yielding = [column == grow or column in _SOFT for column in columns]
+    least = [_LEAST if soft else full for soft, full in zip(yielding, whole, strict=True)]
     kept = list(range(len(columns)))
     for name in _SPARE:
-        if sum(widths[at] + _PADDING for at in kept) - _PADDING <= width:
+        if _used(least, kept) <= width:
             break
         kept = [at for at in kept if columns[at] != name or name == grow]
-    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+    spare = max(width - _used(least, kept), 0)
+    for at in kept:
+        if columns[at] in _SOFT:
+            # What grows is to have as much of it.
+            least[at] = min(whole[at], least[at] + spare // 2)
+    for at in kept:
+        if columns[at] == grow:
+            least[at] += max(width - _used(least, kept), 0)
+    return (
+        [columns[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        [least[at] for at in kept],
+    )
+
+
+def _used(widths: Sequence[int], kept: Sequence[int]) -> int:
+    """Return how wide a table is whose columns have these widths."""
+    return sum(widths[at] + _PADDING for at in kept) - _PADDING
+
+
+def _fitted(value: object, width: int) -> str:
+    """Return a value in so many columns, what tells it from the others last to be left out."""
+    shown = printable(_in_one_cell(value))
+    fit = wording.ending if os.path.isabs(shown) else wording.brief
+    return fit(shown, width, _ellipsis())
+
+
+def _columns_of(value: object) -> int:
+    return wording.columns(printable(_in_one_cell(value)))
 
 
 def _in_one_cell(value: object) -> str:
@@ -170,16 +216,18 @@ def _rich_style(value: str) -> str:
     )
 
 
+def _ellipsis() -> str:
+    return "…" if unicode_output() else "..."
+
+
 def cut(text: str, begin: int) -> str:
     """Cut a line that begins in this column at the edge of the terminal; a pipe gets it whole."""
     if not sys.stdout.isatty():
         return text
     import shutil
 
-    from rlmnb.picture import wording
-
     room = max(shutil.get_terminal_size().columns - begin, _LEAST)
-    return wording.cut(printable(text), room, "…" if unicode_output() else "...")
+    return wording.brief(printable(text), room, _ellipsis())
 
 
 def wrapped(text: str, begin: int, indent: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from rlmnb import digest
 from rlmnb.comparing.matching import matched
 from rlmnb.comparing.sides import Side, SideCell
 from rlmnb.comparing.spending import Spending, spending_of
-from rlmnb.graph.traces import RECORDED
+from rlmnb.graph.environment import RECORDED
 
 KINDS = ("changed", "added", "removed", "moved", "same")
 
@@ -55,7 +56,8 @@ def _cell_as_dict(cell: SideCell, difference: CellDifference) -> dict[str, Any]:
 class NameDifference:
     """Names with values, by how they stand on the two sides.
 
-    `unknown` are those that different cells made, and that rlmnb saw on one side at the most.
+    `unknown` are those that different cells made, or that the code of a side sets which never ran,
+    and that rlmnb saw on one side at the most.
     """
 
     same: tuple[str, ...] = ()
@@ -151,7 +153,7 @@ def is_resumable(side: Side) -> bool:
 
 def compare(a: Side, b: Side) -> Comparison:
     """Hold one side against the other."""
-    shown, hidden = _names(a.variables, b.variables)
+    shown, hidden = _names(a, b)
     return Comparison(
         a=a,
         b=b,
@@ -202,28 +204,34 @@ def _pair(a: SideCell, b: SideCell, *, moved: bool) -> CellDifference:
     return CellDifference(kind, a, b, tuple(changes), moved)
 
 
-def _names(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[NameDifference, NameDifference]:
+def _names(a: Side, b: Side) -> tuple[NameDifference, NameDifference]:
     """Compare variables, those that a person sees apart from those that nobody named."""
-    shown = [{name: each[name] for name in each if not _is_hidden(name)} for each in (a, b)]
-    hidden = [{name: each[name] for name in each if _is_hidden(name)} for each in (a, b)]
-    return _by_name(*shown), _by_name(*hidden)
+    both = (a.variables, b.variables)
+    shown = [{name: each[name] for name in each if not _is_hidden(name)} for each in both]
+    hidden = [{name: each[name] for name in each if _is_hidden(name)} for each in both]
+    unseen = a.unseen | b.unseen
+    return _by_name(*shown, unseen=unseen), _by_name(*hidden, unseen=unseen)
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(("$", "__"))
 
 
-def _by_name(a: Mapping[str, str], b: Mapping[str, str]) -> NameDifference:
+def _by_name(
+    a: Mapping[str, str], b: Mapping[str, str], *, unseen: AbstractSet[str] = frozenset()
+) -> NameDifference:
+    """Compare names; of those in `unseen`, one side cannot say whether it has them."""
     both = sorted(a.keys() & b.keys())
     others = [name for name in both if a[name] != b[name]]
     unknown = {
         name for name in others if a[name].startswith(RECORDED) or b[name].startswith(RECORDED)
     }
+    unknown |= (a.keys() ^ b.keys()) & unseen
     return NameDifference(
         same=tuple(name for name in both if a[name] == b[name]),
         changed=tuple(name for name in others if name not in unknown),
-        only_a=tuple(sorted(a.keys() - b.keys())),
-        only_b=tuple(sorted(b.keys() - a.keys())),
+        only_a=tuple(sorted(a.keys() - b.keys() - unknown)),
+        only_b=tuple(sorted(b.keys() - a.keys() - unknown)),
         unknown=tuple(sorted(unknown)),
     )
 

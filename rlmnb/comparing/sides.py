@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from rlmnb.comparing.outputs import Piece, pieces_of
 from rlmnb.format.nbjson import source_of
+from rlmnb.graph.environment import CodeCell, Environment, Run, recorded_run
 from rlmnb.graph.facts import facts_of
 from rlmnb.graph.freshness import find_stale
 from rlmnb.graph.index import link
+from rlmnb.graph.names import names_of
 from rlmnb.graph.runs import run_of
-from rlmnb.graph.traces import CodeCell, Environment, Run, recorded_run
 from rlmnb.session import Session
 
 _MOST = 10**15
@@ -59,6 +60,8 @@ class Side:
     state: Mapping[str, Any] = field(default_factory=dict)
     # The digest of each variable at the end; of one that rlmnb never saw, which cell made it.
     variables: Mapping[str, str] = field(default_factory=dict)
+    # What the code sets where no cell is known to have run: whether it is there cannot be said.
+    unseen: frozenset[str] = frozenset()
     # The last known hash of each file; below the working directory, by the path from there.
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,12 +102,15 @@ def _side(
     cells = []
     env = Environment()
     files: dict[str, str] = {}
+    code = []
+    known = False
     for cell_id, entry in entries.items():
         raw = whole["cells"][entry["number"] - 1]
         cell = _cell(cell_id, raw, entry, stale.get(cell_id, ()))
         cells.append(cell)
         if cell.status is not None:
-            _apply(env, cell, raw, entry)
+            code.append(cell)
+            known |= _apply(env, cell, raw, entry)
             for key in ("files_read", "files_written"):
                 for path, version in entry.get(key, {}).items():
                     if isinstance(version.get("hash"), str):
@@ -115,7 +121,8 @@ def _side(
         cells=tuple(cells),
         state=state,
         variables=_variables(env),
-        files={_from(path, cwd): known for path, known in files.items()},
+        unseen=frozenset() if known else _set_by(code),
+        files={_from(path, cwd): version for path, version in files.items()},
     )
 
 
@@ -152,10 +159,10 @@ def known_amount(value: object) -> float | int | None:
 
 def _apply(
     env: Environment, cell: SideCell, raw: Mapping[str, Any], entry: Mapping[str, Any]
-) -> None:
-    """Take in what a cell left: by its trace, else by the names its code sets."""
+) -> bool:
+    """Take in what a cell left: by its trace, else by the names its code sets. Tell if it ran."""
     if "copy_of" in entry or not cell.source.strip():
-        return
+        return False
     metadata = raw.get("metadata")
     run: Run | None = run_of(metadata.get("rlmnb") if isinstance(metadata, dict) else None)
     if run is None and cell.status in _DONE:
@@ -163,6 +170,11 @@ def _apply(
         run = recorded_run(code)
     if run is not None:
         env.apply(cell.cell_id, run)
+    return run is not None
+
+
+def _set_by(code: Iterable[SideCell]) -> frozenset[str]:
+    return frozenset(name for cell in code for name in names_of(cell.source).writes)
 
 
 def _variables(env: Environment) -> dict[str, str]:

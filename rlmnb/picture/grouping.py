@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -23,19 +23,28 @@ class Turn:
     title: str
 
 
-def turns_of(entries: Iterable[Mapping[str, Any]]) -> tuple[list[Turn], dict[str, int]]:
-    """Return the turns, and the turn of each code cell; cells above the first are in none."""
+def turns_of(
+    entries: Iterable[Mapping[str, Any]], replies: Collection[str] = ()
+) -> tuple[list[Turn], dict[str, int]]:
+    """Return the turns, and the turn of each code cell; cells above the first are in none.
+
+    `replies` are the texts in which the agent speaks: with them no turn begins.
+    """
     turns: list[Turn] = []
     turn_of: dict[str, int] = {}
     for entry in entries:
-        if entry["type"] == "markdown" and entry["title"].startswith(PICTURE):
-            continue
         if entry["type"] == "markdown":
-            title = plain(entry["title"].lstrip("# "), _TITLE)
-            turns.append(Turn(len(turns) + 1, title))
+            if _begins(entry, replies):
+                title = plain(entry["title"].lstrip("#> "), _TITLE)
+                turns.append(Turn(len(turns) + 1, title))
         elif entry["type"] != "raw":
             turn_of[entry["cell_id"]] = len(turns)
     return turns, turn_of
+
+
+def _begins(text: Mapping[str, Any], replies: Collection[str]) -> bool:
+    """Tell whether a turn begins with this text."""
+    return text["cell_id"] not in replies and not text["title"].startswith(PICTURE)
 
 
 def grouped(

@@ -142,6 +142,7 @@ def draw(
     stale: Mapping[str, Sequence[str]],
     *,
     effectful: Collection[str] = (),
+    replies: Collection[str] = (),
     files: bool = False,
     by_turn: bool | None = None,
     cell: str | None = None,
@@ -149,14 +150,15 @@ def draw(
     """Return the picture of an index whose stale cells are these.
 
     `effectful` are cells that change the world by what their code does; those whose record names
-    such a tool are known. `by_turn` None collapses when there are too many cells; `cell` leaves
-    only what it depends on and what depends on it.
+    such a tool are known. `replies` are texts in which the agent speaks: no turn begins there.
+    `by_turn` None collapses when there are too many cells; `cell` leaves only what it depends on
+    and what depends on it.
     """
     cells = index["cells"]
     wanted = None
     if cell is not None:
         wanted = {cell, *upstream(index, cell), *downstream(index, cell)}
-    turns, turn_of = turns_of(cells.values())
+    turns, turn_of = turns_of(cells.values(), replies)
     entries = [
         entry
         for entry in cells.values()

@@ -10,7 +10,7 @@ from rlmnb.picture.layout import ROW, Point, Size, Tie, laid_out
 from rlmnb.picture.model import Edge, Node, Picture
 from rlmnb.picture.palette import INKS, ink_of
 from rlmnb.picture.texts import listed_words
-from rlmnb.picture.wording import columns, cut, named
+from rlmnb.picture.wording import brief, columns, cut, ending, named
 
 _NAMESPACE = "http://www.w3.org/2000/svg"
 _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -98,14 +98,11 @@ def _text(parent: ET.Element, at: Point, text: str, **attributes: str) -> None:
 def _box_lines(node: Node, width: float) -> list[str]:
     most = int((width - 2 * _INDENT) / (_SIZE * _LETTER))
     if node.kind == "file":
-        # The end of a path tells more than its beginning.
-        title = node.title
-        shown = title if columns(title) <= most else "…" + title[1 - most :]
-        return ["file", cut(shown, most)]
+        return ["file", ending(node.title, most)]
     if node.kind == "group":
         head = f"{node.name} · {node.numbers}" if node.turn else node.name
-        return [cut(head, most), cut(node.title, most), *_split(node.tally, most)]
-    return [cut(listed_words(node).removesuffix(" · effectful"), most), cut(node.title, most)]
+        return [cut(head, most), brief(node.title, most), *_split(node.tally, most)]
+    return [cut(listed_words(node).removesuffix(" · effectful"), most), brief(node.title, most)]
 
 
 def _split(tally: str, most: int) -> list[str]:

@@ -9,7 +9,17 @@ from itertools import groupby
 
 from rlmnb.picture.model import Edge, Node, Picture
 from rlmnb.picture.palette import INKS, ink_of
-from rlmnb.picture.wording import columns, cut, fitting, listed, named, plain, short_reason
+from rlmnb.picture.wording import (
+    brief,
+    columns,
+    cut,
+    ending,
+    fitting,
+    listed,
+    named,
+    plain,
+    short_reason,
+)
 
 Line = tuple[tuple[str, str], ...]
 """The parts of a line, each with the style it is shown in."""
@@ -39,11 +49,15 @@ def lines(picture: Picture, *, width: int | None = None, marks: Marks = UNICODE)
 
     Without a width, for a pipe, nothing is left out.
     """
-    yield _summary(picture)
+    return map(_without_end, _lines(picture, width, marks))
+
+
+def _lines(picture: Picture, width: int | None, marks: Marks) -> Iterator[Line]:
+    page = _Page(picture, width, marks)
+    yield from page.broken(_summary(picture), 0)
     yield ()
     incoming = picture.incoming()
     known = {node.key: node for node in picture.nodes}
-    page = _Page(picture, width, marks)
     titles = {turn.number: turn.title for turn in picture.turns}
     turn = 0
     for node in picture.nodes:
@@ -55,8 +69,18 @@ def lines(picture: Picture, *, width: int | None = None, marks: Marks = UNICODE)
         yield from page.node(node)
         yield from page.edges(incoming.get(node.key, ()), known)
     yield ()
-    for line in _legend(picture, marks):
-        yield ((page.fit(line), "dim"),)
+    for sentence in _legend(picture, marks):
+        yield from page.broken([(f"{word} ", "dim") for word in sentence.split(" ")], 0)
+
+
+def _without_end(line: Line) -> Line:
+    """Return a line without the spaces at its end, which part it from nothing."""
+    parts = list(line)
+    while parts:
+        text, style = parts.pop()
+        if kept := text.rstrip():
+            return (*parts, (kept, style))
+    return ()
 
 
 def _summary(picture: Picture) -> Line:
@@ -68,16 +92,26 @@ def _summary(picture: Picture) -> Line:
 
 
 def _legend(picture: Picture, marks: Marks) -> Iterator[str]:
-    names = {node.key: node.name for node in picture.nodes if node.kind != "file"}
+    known = {node.key: node for node in picture.nodes if node.kind != "file"}
     for edge in picture.edges:
-        if edge.source in names and edge.target in names:
-            source, why = names[edge.source], cut(short_reason(edge.reasons[0]), 20, marks.ellipsis)
-            what = "turn" if picture.collapsed and picture.turns else "cell"
+        if edge.source in known and edge.target in known:
+            source = known[edge.source].name
+            why = cut(short_reason(edge.reasons[0]), 20, marks.ellipsis)
+            what, need = _spoken_of(known[edge.target])
             line = f"{marks.needs} {source}  {why}"
-            yield f"{line}: the {what} above such a line needs {source}, because of {why}"
+            yield f"{line}: the {what} above such a line {need} {source}, because of {why}"
             break
     if "effectful" in picture.counts and not picture.collapsed:
         yield "! effectful: acts on the world outside the notebook when it runs"
+
+
+def _spoken_of(node: Node) -> tuple[str, str]:
+    """Return the noun for what a line stands for, and the verb that goes with it."""
+    if node.kind == "cell":
+        return "cell", "needs"
+    if not node.turn:
+        return "group of cells", "needs"
+    return ("turns", "need") if node.last_turn > node.turn else ("turn", "needs")
 
 
 def _place(node: Node) -> str:
@@ -111,6 +145,29 @@ class _Page:
             return text
         return cut(text, max(self._width - used, 4), self._marks.ellipsis)
 
+    def broken(self, parts: Iterable[tuple[str, str]], margin: int) -> Iterator[Line]:
+        """Yield parts that belong together, on more lines than one where the first is too short."""
+        indent = (" " * margin, "")
+        line, used = [indent], margin
+        for text, style in parts:
+            if self._width is not None and used + columns(text.rstrip()) > self._width:
+                yield tuple(line)
+                line, used = [indent], margin
+            line.append((text, style))
+            used += columns(text)
+        yield tuple(line)
+
+    def _code(self, node: Node, used: int) -> str:
+        """Return as much of a cell's first line as the rest of the line has room for."""
+        if self._width is None:
+            return node.title
+        return brief(node.title, max(self._width - used, 4), self._marks.ellipsis)
+
+    def _path(self, node: Node, used: int) -> str:
+        if self._width is None:
+            return node.title
+        return ending(node.title, max(self._width - used, 4), self._marks.ellipsis)
+
     def _id(self, node: Node) -> str:
         # The beginning of an id is all that a command needs; a foreign notebook's fill half a line.
         return node.key if self._width is None else node.key[:_SHORT_ID]
@@ -120,7 +177,7 @@ class _Page:
         margin = " " * (self._numbers + 2)
         number = (f"{_place(node):>{self._numbers}}  ", "")
         if node.kind == "file":
-            yield number, (self.fit(node.title, len(margin)), "")
+            yield number, (self._path(node, len(margin)), "")
             return
         style = "bold" if node.key == self._chosen else ""
         if node.kind == "group":
@@ -135,7 +192,7 @@ class _Page:
             (head, "dim"),
             (state, str(node.state)),
             mark,
-            (self.fit(node.title, used), style),
+            (self._code(node, used), style),
         )
         if node.state == "stale":
             more = f" (and {len(node.causes) - 1} more)" if len(node.causes) > 1 else ""
@@ -152,7 +209,7 @@ class _Page:
             yield number, (fitted, style), (dash, ""), *tally
             return
         yield number, (self.fit(node.heading, margin), style)
-        yield (" " * margin, ""), *tally
+        yield from self.broken(tally, margin)
 
     def _why(self, edge: Edge, used: int) -> str:
         if self._collapsed:
@@ -185,7 +242,7 @@ def _called(node: Node) -> str:
 
 def joined(found: Iterable[Line]) -> str:
     """Return lines without their styles, for a file."""
-    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in found)
+    return "".join("".join(text for text, _ in line) + "\n" for line in found)
 
 
 def _label_lines(node: Node) -> list[str]:
@@ -195,7 +252,7 @@ def _label_lines(node: Node) -> list[str]:
     if node.kind == "group":
         head = f"{node.name} · {node.numbers}" if node.turn else node.name
         return [head, plain(node.title, _LABEL), node.tally]
-    return [listed_words(node), plain(node.title, _LABEL)]
+    return [listed_words(node), brief(node.title, _LABEL)]
 
 
 def listed_words(node: Node) -> str:

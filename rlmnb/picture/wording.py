@@ -8,6 +8,9 @@ from unicodedata import combining, east_asian_width
 
 ELLIPSIS = "…"
 _LONGEST = 400
+# The directories of an absolute path that is quoted, and the name of a tool's first argument.
+_DIRECTORIES = re.compile(r"(?<=['\"])/[^'\"\s]*/(?=[^'\"\s/]+['\"])")
+_FIRST_NAME = re.compile(r"^((?:\w+ = )?tools\.\w+\()\w+=")
 # Where the index joined two reasons; an explicit reason or a path may have commas of its own.
 _JOINT = re.compile(r", (?=variable |file |may set |may read any variable)")
 
@@ -43,6 +46,27 @@ def cut(text: str, most: int, ellipsis: str = ELLIPSIS) -> str:
             break
         taken += 1
     return (text[:taken].rstrip() + ellipsis)[: max(most, 1)]
+
+
+def brief(code: str, most: int, ellipsis: str = ELLIPSIS) -> str:
+    """Return a line of code that fits: which file it names is the last that is left out.
+
+    All calls of an agent begin alike: the tool, its argument, the directories of the project.
+    """
+    if columns(code) > most:
+        code = _DIRECTORIES.sub(f"{ellipsis}/", code)
+    if columns(code) > most:
+        code = _FIRST_NAME.sub(r"\1", code)
+    return cut(code, most, ellipsis)
+
+
+def ending(path: str, most: int, ellipsis: str = ELLIPSIS) -> str:
+    """Return a path that fits: its end tells more than its beginning."""
+    if columns(path) <= most:
+        return path
+    while path and columns(path) > most - len(ellipsis):
+        path = path[1:]
+    return ellipsis + path
 
 
 def reasons_in(joined: str) -> tuple[str, ...]:

@@ -11,11 +11,13 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from rlmnb import Session
 from rlmnb.comparing.compare import Comparison, compare
 from rlmnb.comparing.lines import line_changes
 from rlmnb.comparing.sides import side_of, side_of_notebook
+from tests.conftest import RUN
 from tests.unit.test_cli import in_terminal
 
 
@@ -127,24 +129,53 @@ def test_an_error_is_the_same_whatever_temporary_file_its_traceback_names():
     assert of(failed("no", "x"), failed("yes", "x")).cells[0].changes == ("outputs",)
 
 
-def test_variables_are_compared_by_what_the_traces_leave():
-    def run(**values: str) -> dict[str, Any]:
-        writes = [
-            {"names": [name], "digest": value, "own": {name: value}, "refs": []}
-            for name, value in values.items()
-        ]
-        files: dict[str, Any] = {"files_read": {}, "files_written": {}}
-        return {"run": {"reads": {}, "deleted": [], "writes": writes, **files}}
+STORED = {"object": None, "problem": None}
 
-    one = notebook(code("c", "f()", status="completed", **run(x="1", y="1", gone="1")))
-    other = notebook(code("c", "f()", status="completed", **run(x="2", y="1", new="1")))
+
+def traced(**values: str) -> dict[str, Any]:
+    """Make the trace of a cell that left variables with these digests."""
+    writes = [
+        {"names": [name], "digest": value, "own": {name: value}, "refs": [], **STORED}
+        for name, value in values.items()
+    ]
+    return {"run": {**RUN, "writes": writes}}
+
+
+def test_variables_are_compared_by_what_the_traces_leave():
+    one = notebook(code("c", "f()", status="completed", **traced(x="1", y="1", gone="1")))
+    other = notebook(code("c", "f()", status="completed", **traced(x="2", y="1", new="1")))
     found = of(one, other)
     assert found.variables.as_dict() == {
         "same": ["y"], "changed": ["x"], "only_a": ["gone"], "only_b": ["new"], "unknown": [],
     }  # fmt: skip
-    hidden = of(one, notebook(code("c", "f()", **run(x="1", y="1", gone="1", **{"$cwd": "1"}))))
+    hidden = of(one, notebook(code("c", "f()", **traced(x="1", y="1", gone="1", **{"$cwd": "1"}))))
     assert hidden.hidden.only_b == ("$cwd",)
     assert not hidden.variables.differs
+
+
+def test_what_the_code_of_a_notebook_sets_that_never_ran_is_not_known_to_be_missing():
+    sources = [("c0", "x = read()"), ("c1", "y = read()")]
+    ran = notebook(
+        code("c0", "x = read()", status="completed", **traced(x="1", other="1")),
+        code("c1", "y = read()", status="completed", **traced(y="1")),
+    )
+    for found, only in (
+        (of(ran, notebook(*sources)), "only_a"),
+        (of(notebook(*sources), ran), "only_b"),
+    ):
+        assert found.variables.unknown == ("x", "y")
+        assert getattr(found.variables, only) == ("other",)
+    partly = notebook(ran["cells"][0], sources[1])
+    assert of(ran, partly).variables.only_a == ("y",)
+
+
+def test_variables_of_a_notebook_that_never_ran_are_not_said_to_be_removed(run, run_json):
+    source = "x = open('f.txt').read()"
+    Session.create("ran").append(source)
+    write("new.ipynb", notebook(("c0", source)))
+    assert "variables  1 not known\n" in run("diff", "ran", "new.ipynb").stdout
+    found = run_json("diff", "ran", "new.ipynb", code=1)["variables"]
+    assert (found["unknown"], found["only_a"]) == (["x"], [])
 
 
 def test_a_fork_that_was_not_touched_differs_in_nothing():
@@ -291,6 +322,65 @@ def test_pictures_are_told_by_their_size(run):
     write("a.ipynb", notebook(code("c0", "plot()", shown(image_png="A" * 16000))))
     write("b.ipynb", notebook(code("c0", "plot()", shown(image_png="B" * 17500))))
     assert "image/png changed (12 KB → 13 KB)" in run("diff", "a.ipynb", "b.ipynb").stdout
+
+
+def two_long_sessions() -> None:
+    """Make a session and a fork of it that differ in all that is shown, by long names."""
+    path = Path("a-directory-with-a-long-name") / "below" / "a-file-with-a-long-name.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("one")
+    read = f"tools.Read(file_path='{path}')  # and 長い words behind it"
+    title = "make every module handle the empty case and tell what is left to do"
+    one = Session.create("7d7ad8c9-1a2b-4c3d-9e4f-5a6b7c8d9e0f", title=title)
+    one.append(read, type="tool")
+    two = one.fork(session_id="0a7ad8c9-1a2b-4c3d-9e4f-5a6b7c8d9e0f")
+    path.write_text("two")
+    two.append(read, type="tool")
+    for number in range(3):
+        two.append(f"the_number_of_things_{number} = {number}\n\t\tf(  'with tabs before it'  )")
+    two.remember(what_is_to_be_done_next=["look"])
+    used = {"claude-of-a-long-name-20250929": {"tokens": 12_345_678, "calls": 1}}
+    budget = {"total_tokens_used": 12_345_678, "by_model": used}
+    two.state.budget = type(two.state.budget).model_validate(budget)
+    two.save()
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("how", [(), ("--stat",), ("--full",)])
+def test_no_line_of_a_diff_is_longer_than_the_terminal(columns, how):
+    two_long_sessions()
+    drawn = in_terminal("diff", "7d7", "0a7", *how, columns=columns, code=1, NO_COLOR="1")
+    lines = drawn.splitlines()
+    assert max(map(cell_len, lines)) <= columns
+    assert not [line for line in lines if line.endswith(" ")]
+    assert "…" in lines[0] + lines[1]
+    same = in_terminal("diff", "7d7", "7d7", columns=columns, NO_COLOR="1").splitlines()
+    assert max(map(cell_len, same)) <= columns
+
+
+def test_a_line_of_code_that_is_folded_loses_nothing():
+    source = "total = " + " + ".join(f"part_{number}" for number in range(20))
+    write("a.ipynb", notebook(("c0", "total = 0")))
+    write("b.ipynb", notebook(("c0", source)))
+    drawn = in_terminal("diff", "a.ipynb", "b.ipynb", columns=40, code=1, NO_COLOR="1")
+    folded = drawn.partition("\n+total")[2].partition("\n\n")[0]
+    assert f"total{folded}".replace("\n…", "").replace(" ", "") == source.replace(" ", "")
+
+
+def test_a_title_that_is_cut_says_so_and_a_pipe_gets_more_of_it(run):
+    write("a.ipynb", notebook(("c0", "x = 1")))
+    write("b.ipynb", notebook(("c0", "answer = compute(everything, that=was, ever=asked, of=us)")))
+    assert "cell 1 c0: source  answer = compute(everything, that=was, ever=asked, of=us)\n" in (
+        run("diff", "a.ipynb", "b.ipynb", "--stat").stdout
+    )
+    drawn = in_terminal("diff", "a.ipynb", "b.ipynb", "--stat", columns=50, code=1, NO_COLOR="1")
+    assert "  modified cell 1 c0: source  answer = compute(ev…\n" in drawn
+
+
+def test_a_line_that_both_sides_have_ends_in_no_space(run):
+    write("a.ipynb", notebook(("c0", "x = 1\n\ny = 1  ")))
+    write("b.ipynb", notebook(("c0", "x = 2\n\ny = 1  ")))
+    assert "-x = 1\n+x = 2\n\n y = 1\n" in run("diff", "a.ipynb", "b.ipynb").stdout
 
 
 def test_nothing_in_a_notebook_drives_the_terminal():

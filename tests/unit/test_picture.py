@@ -16,6 +16,7 @@ import pytest
 from rich.cells import cell_len
 
 import rlmnb
+from rlmnb import Session
 from rlmnb.errors import MissingExtraError
 from rlmnb.graph.effects import is_effectful
 from rlmnb.graph.index import link
@@ -24,6 +25,7 @@ from rlmnb.picture.layout import Size, Tie, laid_out
 from rlmnb.picture.model import Picture, draw
 from rlmnb.picture.svg import svg
 from rlmnb.picture.wording import named, reasons_in
+from rlmnb.views import replies
 from tests.conftest import notebook_of
 from tests.unit.test_cli import in_terminal
 
@@ -370,6 +372,31 @@ def test_collapsed_turns_count_their_cells_and_merge_reasons():
     assert "◀ turn 1  v0, v1, v2 and 3 more" in shown
 
 
+def test_a_turn_begins_with_a_prompt_and_not_with_what_the_agent_says():
+    for turn in (1, 2):
+        for kind, source in (
+            ("prompt", f"> do {turn}"),
+            ("answer", "I look."),
+            ("answer", "Done."),
+        ):
+            event = {"rlmnb_event": {"type": kind}}
+            rlmnb.append("said", {"cell_type": "markdown", "source": source, "metadata": event})
+            rlmnb.append("said", {"source": f"x{turn} = 1"})
+    session = Session.open("said")
+    drawn = draw(session.index, {}, replies=replies(session.cells), by_turn=True)
+    assert [node.heading for node in drawn.nodes] == ["turn 1: do 1", "turn 2: do 2"]
+    assert [node.tally for node in drawn.nodes] == ["3 cells", "3 cells"]
+
+
+def test_the_command_counts_prompts_as_turns(run):
+    event = {"rlmnb_event": {"type": "answer"}}
+    rlmnb.append("told", {"source": "x = 1"})
+    rlmnb.append("told", {"cell_type": "markdown", "source": "Done.", "metadata": event})
+    rlmnb.append("told", {"cell_type": "markdown", "source": "> next"})
+    rlmnb.append("told", {"source": "y = 1"})
+    assert "turn 1: next" in run("graph", "told").stdout
+
+
 def test_many_cells_collapse_by_turn_and_few_do_not():
     many = picture(*random_session(300, turns=30))
     assert many.collapsed
@@ -401,6 +428,23 @@ def test_the_parts_of_one_long_turn_go_by_their_cells():
     drawn = picture(*asked, *random_session(300))
     assert len({node.key for node in drawn.nodes}) == len(drawn.nodes) == 40
     assert drawn.nodes[0].name.startswith("#71-")
+
+
+@pytest.mark.parametrize(
+    ("turns", "told"),
+    [
+        (0, "the group of cells above such a line needs #1-"),
+        (1, "the group of cells above such a line needs #2-"),
+        (30, "the turn above such a line needs turn 1,"),
+        (150, "the turns above such a line need turns 1-3,"),
+    ],
+)
+def test_what_a_line_of_a_collapsed_picture_stands_for_is_named(turns, told):
+    assert told in as_text(picture(*random_session(300, turns=turns)), None)
+
+
+def test_a_line_of_a_picture_of_each_cell_stands_for_the_cell():
+    assert "the cell above such a line needs #2," in as_text(picture(*FIVE), None)
 
 
 def test_runs_end_where_no_edge_crosses():
@@ -512,15 +556,39 @@ def test_one_cell_can_be_named_and_a_text_cell_cannot(session, run, run_json):
     assert run("graph", session, "--cell", "99").returncode == 2
 
 
+@pytest.mark.parametrize("columns", [40, 80])
 @pytest.mark.parametrize("count", [5, 300])
-def test_no_line_is_longer_than_the_terminal(count):
+def test_no_line_is_longer_than_the_terminal(count, columns):
     long_session("long", count)
     in_terminal("graph", "long")  # says what was added to the notebook by other hands
-    drawn = in_terminal("graph", "long", NO_COLOR="1")
-    answer = drawn.split("note: ")[0]
-    assert max(map(cell_len, answer.splitlines())) <= 80
+    drawn = in_terminal("graph", "long", columns=columns, NO_COLOR="1")
+    assert max(map(cell_len, drawn.splitlines())) <= columns
     assert ("300 cells are drawn as 26 nodes" in drawn) == (count == 300)
     assert "\x1b" not in drawn
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_what_is_counted_and_explained_is_told_in_full_in_a_narrow_terminal(width):
+    other = (prompt("next", "and the tests"), code("f", reads=["y"]))
+    drawn = as_text(picture(*FIVE, *other, stale=STALE, by_turn=True), width)
+    assert max(map(cell_len, drawn.splitlines())) <= width
+    told = " ".join(drawn.split())
+    assert "6 cells: 3 fresh, 1 stale, 1 running, 1 failed, 1 effectful" in told
+    assert "5 cells, 1 stale, 1 failed, 1 running, 1 effectful" in told
+    assert "the turn above such a line needs turn 1, because of y" in told
+
+
+@pytest.mark.parametrize("width", [None, 40, 80])
+@pytest.mark.parametrize("by_turn", [True, False])
+def test_no_line_of_the_text_ends_in_a_space(width, by_turn):
+    drawn = picture(*FIVE, code("f", title=""), stale=STALE, by_turn=by_turn)
+    told = ["".join(part for part, _ in line) for line in texts.lines(drawn, width=width)]
+    assert [line for line in told if line != line.rstrip()] == []
+
+
+def test_no_line_that_the_command_prints_ends_in_a_space(session, run):
+    assert not re.search(" $", run("graph", session).stdout, re.MULTILINE)
+    assert not re.search(" $", in_terminal("graph", session, NO_COLOR="1"), re.MULTILINE)
 
 
 def test_states_are_coloured_in_a_terminal(session):
@@ -529,6 +597,15 @@ def test_states_are_coloured_in_a_terminal(session):
     assert "\x1b[33mstale" in drawn
     plain = in_terminal("graph", session, NO_COLOR="1", PYTHONIOENCODING="ascii")
     assert "<- #1  users" in plain
+
+
+@pytest.mark.parametrize("form", ["svg", "dot", "mermaid"])
+def test_json_and_another_form_are_refused_together(session, run, form):
+    done = run("graph", session, "--json", f"--{form}")
+    assert done.returncode == 2
+    assert f"argument --{form}: not allowed with argument --json" in done.stderr
+    assert f"leave out --{form} or --json" in done.stderr
+    assert json.loads(done.stdout)["error"]["type"] == "UsageError"
 
 
 def test_a_session_without_code_has_nothing_to_draw(run):
