@@ -105,6 +105,12 @@ class KernelError(RlmnbError):
     exit_code = 3
 
 
+class LanguageError(RlmnbError):
+    """A notebook whose code is no Python: it can be read, and not be run."""
+
+    exit_code = 3
+
+
 class MissingExtraError(RlmnbError, ImportError):
     """Something was asked for that needs an optional dependency, and that is not installed."""
 

@@ -16,11 +16,20 @@ _ROLES = {"prompt": "user", "answer": "assistant", "system": "system"}
 
 def role_of(cell: "dict[str, Any]") -> "str | None":
     """Return who speaks in a cell; None where nobody does."""
+    return _ROLES.get(_event_of(cell))
+
+
+def is_reply(cell: "dict[str, Any]") -> bool:
+    """Tell whether a cell was recorded as something that is said, and is no prompt."""
+    return _event_of(cell) not in ("", "prompt")
+
+
+def _event_of(cell: "dict[str, Any]") -> str:
     metadata = cell.get("metadata")
     event = metadata.get("rlmnb_event") if isinstance(metadata, dict) else None
     if cell.get("cell_type") != "markdown" or not isinstance(event, dict):
-        return None
-    return _ROLES.get(str(event.get("type")))
+        return ""
+    return str(event.get("type"))
 
 
 def quoted(prompt: str) -> str:

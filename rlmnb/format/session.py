@@ -25,6 +25,8 @@ class ForkPoint(Model):
     cell_id: CellIdText | None = None
     # The path of the other, where that is a notebook of its owner's.
     notebook: str | None = None
+    # It was made to try something on, and is meant only where it is named.
+    trial: bool = False
 
 
 class SessionSection(Model):

@@ -164,6 +164,17 @@ def test_a_second_archive_of_the_same_id_does_not_replace_the_first(
     assert notebook_of("put-away").exists()
 
 
+def test_a_session_that_is_not_archived_is_told_how_its_kernel_goes_back(
+    session: rlmnb.Session, run: Run
+) -> None:
+    for named in (session.id, session.id[:-1], session.path):
+        done = run("restore", named)
+        assert done.returncode == 2
+        assert f"{session.id} is not archived" in done.stderr
+        assert f"rlmnb restore {session.id} --at CELL" in done.stderr
+    assert "--at CELL" in run("restore").stderr
+
+
 def test_a_zip_from_elsewhere_is_restored_and_kept(
     session: rlmnb.Session, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ import rlmnb
 from rlmnb import Session
 from rlmnb.errors import NotebookError, UnsafePathError
 from rlmnb.store import journal
-from tests.conftest import append_many, assert_valid, ids_in, notebook_of, read
+from tests.conftest import RUN, append_many, assert_valid, ids_in, notebook_of, read
 
 BROKEN = {
     "empty": b"",
@@ -282,3 +282,56 @@ def test_control_characters_in_what_an_agent_wrote_do_not_reach_the_terminal(run
         assert "\x1b" not in run(*arguments).stdout
     exact = run("cell", "demo", "1", "--output").stdout
     assert exact == "\x1b[2J\x1b[31mred"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        "text",
+        {key: value for key, value in RUN.items() if key != "text"},
+        *({**RUN, key: 7} for key in (*RUN, "asked", "shows", "looked", "settled", "updates")),
+        {**RUN, "writes": [{"names": [], "digest": "d", "own": {}}]},
+        {**RUN, "reads": {"x": []}},
+        {**RUN, "looked": {"other": 1}},
+    ],
+)
+def test_a_trace_that_a_hand_has_broken_is_a_named_doubt(broken, run_json):
+    append_many("demo", 2)
+    whole = read("demo")
+    whole["cells"][0]["metadata"]["rlmnb"]["run"] = broken
+    notebook_of("demo").write_text(json.dumps(whole))
+    doubt = ["what its last run has left in the notebook cannot be read"]
+    assert [row["causes"] for row in run_json("status", "demo")["stale"]] == [doubt]
+    assert run_json("replay", "demo", "--dry-run")["would_execute"][0]["causes"] == doubt
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"language_info": {"name": "R"}},
+        {"kernelspec": {"name": "ir", "display_name": "R", "language": "R"}},
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["replay"],
+        ["replay", "--dry-run"],
+        ["exec", "1"],
+        ["kernel", "start"],
+        ["restore", "--at=1"],
+    ],
+)
+def test_a_notebook_of_another_language_is_read_and_never_run(metadata, words, run):
+    cell = nbformat.v4.new_code_cell("x <- c(1, 2)\nx")
+    cell.outputs = [nbformat.v4.new_output("stream", text="[1] 1 2\n")]
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=metadata), "r.ipynb")
+    before = nbformat.read("r.ipynb", 4).cells
+    at = 2 if words[0] == "kernel" else 1
+    done = run(*words[:at], "r.ipynb", *words[at:])
+    assert done.returncode == 3
+    assert "is a notebook of R, and only Python can be run here" in done.stderr
+    assert nbformat.read("r.ipynb", 4).cells == before
+    told = done.stderr.splitlines()[-1].partition(": rlmnb ")[2]
+    assert "x <- c(1, 2)" in run(*told.split()).stdout

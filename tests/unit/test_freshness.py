@@ -29,7 +29,7 @@ def test_a_changed_file_makes_its_readers_stale_and_a_changed_back_one_fresh():
     path = str(Path.cwd() / "auth.py")
     assert dict(Session.open("demo").stale) == {
         reader: [f"{path} changed"],
-        later: [f"{reader} is stale (explicit)"],
+        later: [f"{reader}, which it depends on, changes"],
     }
     assert [cell.cell_id for cell in Session.open("demo").cells(status="fresh")] == [other]
     Path("auth.py").write_text("one")
@@ -207,7 +207,7 @@ def test_a_cell_whose_condition_names_another_is_stale_once_that_one_changed(wha
     save_like_lab(notebook_of("demo"), whole)
     session = Session.open("demo")
     assert session.stale[held] == why
-    assert session.stale[after] == [f"{held} is stale (explicit)"]
+    assert session.stale[after] == [f"{held}, which it depends on, changes"]
     assert stale_cells(session)[held] == why
     whole["cells"] = whole["cells"][1:]
     save_like_lab(notebook_of("demo"), whole)

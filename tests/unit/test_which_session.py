@@ -72,6 +72,24 @@ def test_without_an_agent_it_is_the_newest_of_this_project(repository, tmp_path,
     assert Session.open().id == "here-old"
 
 
+def test_a_fork_to_try_something_on_is_meant_only_where_it_is_named(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    work = Session.create("work", cwd=repository)
+    work.append(source="x = 1")
+    fork = work.fork(trial=True)
+    assert Session.open().id == Session.open("current").id == "work"
+    assert Session.open(fork.id).state.session.forked_from.trial
+    assert Session.open(fork.id).fork(session_id="kept").id == Session.open().id == "kept"
+
+
+def test_a_plan_for_a_fork_leaves_no_fork(repository, root, monkeypatch, run_json):
+    monkeypatch.chdir(repository)
+    Session.create("work", cwd=repository).append(source="x = 1")
+    told = run_json("replay", "--on-fork", "--edit", "1", "x = 2", "--dry-run")
+    assert [each["causes"] for each in told["would_execute"]] == [["source edited"]]
+    assert {each.name for each in root.iterdir()} <= {"work", "current", "objects"}
+
+
 def test_worktrees_share_the_project(repository, tmp_path, monkeypatch):
     tree = tmp_path / "tree"
     git("worktree", "add", "-q", "-b", "topic", str(tree), cwd=repository)
