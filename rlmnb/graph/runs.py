@@ -90,7 +90,7 @@ _TEXTS = ("text", "code", "python")
 _FLAGS = ("failed", "history", "opaque")
 _FILES = ("files_read", "files_written")
 _NEEDED = {*_TEXTS, *_FLAGS, *_FILES, "reads", "writes", "deleted", "listed"}
-_MAPS = ("asked", "folders", "before", "abandoned", "depends", "lines", "from", "or_read")
+_MAPS = ("asked", "folders", "before", "abandoned", "depends", "lines", "from", "found", "or_read")
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(_TEXTS, _is_text),
     **dict.fromkeys(_FLAGS, _is_flag),

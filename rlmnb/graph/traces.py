@@ -253,6 +253,8 @@ def _out_of_order(cell_id: str, name: str, run: Run, env: Environment) -> str | 
             return f"{each} was changed between two cells"
         if origin not in env.outputs:
             return f"{each} came from {origin}, which is not above it"
+        if each in run.get("found", ()) and env.own(each) == INITIAL:
+            return f"{each} was left by an earlier run of {origin}"
     return None
 
 

@@ -162,3 +162,23 @@ def test_a_cell_that_saw_what_its_earlier_run_had_set_stays_stale(case):
         lab.save()
         why = "was left by an earlier run of this cell"
         assert any(why in stale().get("c0", [""])[0] for _ in polls(20)), stale()
+
+
+def test_whoever_sees_what_only_an_earlier_run_of_another_cell_had_set_says_so():
+    style = "import matplotlib.pyplot as plt\nplt.style.use('{}')"
+    write(style.format("ggplot"), "plt.plot([1, 2]);")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", style.format("bmh"))
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1"})
+        lab.run("c1")
+        lab.save()
+        why = "was left by an earlier run of c0"
+        assert any(why in stale().get("c1", [""])[0] for _ in polls(20)), stale()
+        assert stale().keys() == {"c1"}
+    assert replay(Session.open("nb.ipynb")).executed == ["c1"]
+    assert stale() == {}
