@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+_SEARCHERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+# They go into the directories that they find,
+_WALKERS = _SEARCHERS | {"find", "tree", "du", "tar", "zip", "diff"}
+# and these into what stands in files, their own or those that others hand to them.
+_READERS = _SEARCHERS | {"tar", "zip", "diff", "xargs", "wc", "cat"}
 # Without a directory they list the one they are in.
-_LISTERS = frozenset({"ls", "find", "tree", "du", "dir"})
+_LISTERS = frozenset({"ls", "find", "tree", "du", "dir", "rg", "ag", "ack"})
+_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*$|--(?:dereference-)?recursive$")
 _MOST_FOUND = 1000
 
 
 def listed_by(words: Iterable[str], where: str = "") -> list[str]:
     """Return the directories that a command with these words lists."""
-    found: list[str] = []
-    for word in words:
-        path = os.path.join(where, word)
-        if word in _LISTERS:
-            found.append(where or ".")
-        elif glob.has_magic(word):
-            found += _listed_for(path)
-        elif os.path.isdir(path):
-            found.append(path)
-    return list(dict.fromkeys(found))
+    words = set(words)
+    found = [where or "."] if words & _LISTERS else []
+    for word in sorted(words):
+        if glob.has_magic(word):
+            found += _listed_for(os.path.join(where, word))
+    found += _named(words, where)
+    walked = _walked(words, where)
+    return list(dict.fromkeys([*found, *(folder for folder, _ in _below(walked))]))
 
 
 def found_by(words: Iterable[str], where: str = "") -> list[str]:
-    """Return the files that the wildcards among these words stand for."""
+    """Return the files that a command with these words finds: by wildcards, or by going about."""
+    words = set(words)
+    walked = _walked(words, where) if words & _READERS else []
+    below = (os.path.join(folder, name) for folder, names in _below(walked) for name in names)
     found = (
         path
         for word in words
@@ -35,7 +43,28 @@ def found_by(words: Iterable[str], where: str = "") -> list[str]:
         for path in glob.iglob(os.path.join(where, word))
         if os.path.isfile(path)
     )
-    return list(islice(found, _MOST_FOUND))
+    return [*islice(found, _MOST_FOUND), *islice(below, _MOST_FOUND)]
+
+
+def _named(words: Iterable[str], where: str) -> list[str]:
+    return [path for word in sorted(words) if os.path.isdir(path := os.path.join(where, word))]
+
+
+def _walked(words: set[str], where: str) -> list[str]:
+    """Return the directories that a command goes through with all that is below them."""
+    recursive = any(map(_RECURSIVE.match, words))
+    if not (words & _WALKERS or (recursive and "ls" in words)):
+        return []
+    by_itself = words & _WALKERS & _LISTERS or (recursive and words & _SEARCHERS)
+    return _named(words, where) or ([where or "."] if by_itself else [])
+
+
+def _below(folders: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield directories with the files in them, a thousand at the most, without what is hidden."""
+    for folder in folders:
+        for at, inner, names in islice(os.walk(folder), _MOST_FOUND):
+            inner[:] = sorted(name for name in inner if not name.startswith((".", "__pycache__")))
+            yield at, sorted(name for name in names if os.path.isfile(os.path.join(at, name)))
 
 
 def _listed_for(pattern: str) -> Iterator[str]:

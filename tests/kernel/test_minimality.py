@@ -54,6 +54,26 @@ CASES = {
         },
         files={"kit/deep.py": "print(2)\n"},
     ),
+    "what stands in files that a command finds by itself": Case(
+        [
+            "!grep -rh needle src | sort",
+            "!ls src",
+            "!cat src/a.txt",
+            "!find src -type f | xargs wc -c | sort",
+            "!find src -type f | sort",
+            "!grep -rh needle --include=*.txt | sort",
+            "!grep -h needle src/a.txt",
+        ],
+        [0, 3, 5],
+        start={"src/a.txt": "needle\n", "src/deep/b.txt": "needle 1\n"},
+        files={"src/deep/b.txt": "needle 2\n"},
+    ),
+    "a file far below that a command would find": Case(
+        ["!grep -rh needle src | sort", "!ls src", "!find src -type f | sort", "!ls -R src"],
+        [0, 2, 3],
+        start={"src/a.txt": "needle\n", "src/deep/b.txt": "needle 1\n"},
+        files={"src/deep/c.txt": "needle 2\n"},
+    ),
     "a module that was not there": Case(
         [
             "try:\n    import late\nexcept ImportError:\n    late = None",
