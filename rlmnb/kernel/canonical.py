@@ -142,9 +142,9 @@ class Walk:
         try:
             self._value(value)
         except RecursionError:
-            self._give_up("too large or too deep to look through")
+            self.give_up("too large or too deep to look through")
         except BaseException as error:  # noqa: BLE001 - looking at an object runs its own code
-            self._give_up(f"cannot be looked through: {type(error).__name__}")
+            self.give_up(f"cannot be looked through: {type(error).__name__}")
         finally:
             sys.setrecursionlimit(limit)
 
@@ -175,7 +175,8 @@ class Walk:
     def _tell(self, *parts: bytes) -> None:
         self._hash.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
+        """Take what is being looked at for something that cannot be told apart by looking."""
         self.problem = self.problem or why
         self._packages.add(UNKNOWN)
         self._tell(b"?", self._token().encode())
@@ -377,12 +378,12 @@ class Walk:
         referent = value()
         if referent is not None:
             self._tie(referent)
-        self._give_up("a weak reference")
+        self.give_up("a weak reference")
 
     def _iterator(self, value: Any) -> None:
         """Tie an iterator to what it goes through; it may come back as one of another kind."""
         self.ids.add(identity(value))
-        self._give_up(f"a {type(value).__name__}")
+        self.give_up(f"a {type(value).__name__}")
         self._tie_parts(value)
 
     def _tie(self, *values: Any) -> None:
@@ -479,7 +480,7 @@ class Walk:
     def _importable(self, value: Any) -> None:
         name = importable_name(value)
         if name is None:
-            self._give_up(f"a {type(value).__name__} that cannot be imported")
+            self.give_up(f"a {type(value).__name__} that cannot be imported")
             return
         self._tell(b"import", name[0].encode(), name[1].encode())
         self.refs.add(f"${name[0]}")
@@ -539,7 +540,7 @@ class Walk:
     def _global(self, value: Any, name: str) -> None:
         """Tell of an object for which its name stands, if it can be had by that."""
         if not _is_found(value, name):
-            self._give_up(f"a {type(value).__name__} that cannot be imported")
+            self.give_up(f"a {type(value).__name__} that cannot be imported")
             self._tie_parts(value)
             return
         self._tell(b"global", name.encode())
@@ -568,7 +569,7 @@ class Walk:
         except RecursionError:
             raise
         except BaseException:  # noqa: BLE001 - whatever a class does when asked, it is not storable
-            self._give_up(f"a {name}")
+            self.give_up(f"a {name}")
             self._tie_parts(value)
             return
         if _is_in_force(value):

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlmnb.digest import of_rest
 from rlmnb.kernel.canonical import Walk
+from rlmnb.kernel.descriptors import has_any
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.sight import telling
@@ -81,6 +82,8 @@ class Groups:
     known: dict[str, Group] = field(default_factory=dict)
     # The identities of what handlers of the library `logging` write into.
     logged: frozenset[int] = frozenset()
+    # The numbers by which programs know files that are open.
+    descriptors: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self._run = os.urandom(6).hex()
@@ -134,6 +137,8 @@ class Groups:
         walk = Walk(self.namespace, self.token)
         for name in names:
             walk.variable(name)
+            if self.descriptors and has_any(self.namespace[name], self.descriptors):
+                walk.give_up("the number of an open file")
         walk.drop_passing()
         return walk
 

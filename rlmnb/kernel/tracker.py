@@ -18,6 +18,7 @@ from typing import Any
 from rlmnb import digest
 from rlmnb.graph.ambient import CHANCE, INITIAL
 from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.history import is_history, is_input
@@ -60,6 +61,7 @@ class Tracker:
         own = dict(self.namespace)
         self.groups = Groups(self.namespace, self.store, self.modules, own, self.limit)
         self._seeing = Seeing(self.groups, self.modules, self.hidden)
+        self._descriptors = Descriptors()
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
         self._hidden_now: dict[str, str] | None = None
@@ -184,6 +186,9 @@ class Tracker:
         reads = self._read_digests(look)
         if not look.inert:
             self.groups.logged = handed_to_logging()
+            names = look.code.attributes if look.code is not None else ()
+            self._descriptors.note(names, opened=self.watch.by_number)
+            self.groups.descriptors = self._descriptors.now()
         changed, loosened = self._changed_names(look, now)
         deleted = sorted(name for name in look.bindings if name not in now)
         old = dict(self.groups.known)

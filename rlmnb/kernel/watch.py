@@ -115,6 +115,8 @@ class Watch:
         self.written: set[str] = set()
         self.listed: dict[str, list[str] | None] = {}
         self.flags: set[str] = set()
+        # A file was opened that is known by its number alone.
+        self.by_number = False
         # What commands name, and what stood there when they began.
         self.commanded: dict[str, tuple[int, ...] | None] = {}
         sys.addaudithook(self._hear)
@@ -123,6 +125,7 @@ class Watch:
         """Forget what was heard and listen."""
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
+        self.by_number = False
         self._at_start = {name: version_of(name) for name in self._ours}
         self._replace(self._asking(_STAT), self._asking(_LSTAT))
         self._unfound.stand_in()
@@ -220,6 +223,7 @@ class Watch:
         if removing and event != "shutil.rmtree":
             return  # all that is in there was counted when it began
         if event == "open":
+            self.by_number = self.by_number or args[1] is None
             self._opened(*args)
         elif event in ("os.listdir", "os.scandir"):
             # Looking for modules, or for what is installed, is not looking at what is there.

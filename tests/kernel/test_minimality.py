@@ -74,6 +74,30 @@ CASES = {
         start={"src/a.txt": "needle\n", "src/deep/b.txt": "needle 1\n"},
         files={"src/deep/c.txt": "needle 2\n"},
     ),
+    "a file that is known by its number": Case(
+        [
+            "import os, tempfile\nfd = os.open('d.txt', os.O_RDONLY)",
+            "print(os.read(fd, 5))",
+            "n = 3",
+            "print(os.read(fd, n))",
+            "pair = tempfile.mkstemp()\nos.close(pair[0])",
+            "m = n + len(pair)",
+        ],
+        [0, 1, 2, 3, 5],
+        {2: "n = 4"},
+        start={"d.txt": "hello world\n"},
+    ),
+    "a file whose number was closed, and one that others have": Case(
+        [
+            "import os\nf = open('d.txt')\nn = 3",
+            "fd = os.open('d.txt', os.O_RDONLY)\nprint(os.read(fd, 5))\nos.close(fd)",
+            "print(os.read(f.fileno(), n))\nf.close()",
+            "print(n)",
+        ],
+        [3],
+        {3: "print(n + 1)"},
+        start={"d.txt": "hello world\n"},
+    ),
     "a module that was not there": Case(
         [
             "try:\n    import late\nexcept ImportError:\n    late = None",
