@@ -27,6 +27,8 @@ from tests.nursery import MODELS, ROOT, load_models, settle
 
 _LONGEST_REQUEST = 1 << 20
 _PIPE = 1 << 16
+# Many are loaded at once when tests begin; how long that takes is no command's fault.
+_LOADING_SECONDS = 300
 # What Python looks at when it starts, and no later.
 _OF_PYTHON = ("PYTHON", "LC_", "LANG")
 
@@ -64,6 +66,10 @@ def _server() -> socket.socket:
             )
         atexit.register(process.wait)
         atexit.register(ours.close)
+        ours.settimeout(_LOADING_SECONDS)
+        if not ours.recv(1):
+            raise RuntimeError("the process that becomes commands has ended while it was loading")
+        ours.settimeout(None)
         _SERVERS[models] = ours
     return _SERVERS[models]
 
@@ -103,7 +109,8 @@ def _read(ends: list[int], until: float) -> list[str]:
         while selector.get_map():
             ready = selector.select(max(0, until - time.monotonic()))
             if not ready:
-                os.kill(int(read[ends[-1]].split()[0]), signal.SIGKILL)
+                if told := read[ends[-1]].split():
+                    os.kill(int(told[0]), signal.SIGKILL)
                 raise subprocess.TimeoutExpired("rlmnb", 0, *(read[end] for end in ends[:2]))
             for key, _ in ready:
                 piece = os.read(key.fd, _PIPE)
@@ -173,5 +180,6 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv.pop(1))) as _requests:
         del sys.path[0]
         _load()
+        _requests.send(b"!")
         _become(*_serve(_requests))
     runpy.run_module("rlmnb", run_name="__main__", alter_sys=True)
