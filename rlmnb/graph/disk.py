@@ -33,6 +33,8 @@ class Files:
     model: str | None = None
     # Files that only an earlier run of some cell has made, by hand: what they hold, and which cell.
     abandoned: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # To be called when another program may have changed files that no cell is known to write.
+    look_again: Callable[[], None] = lambda: None
 
     def model_causes(self, run: Run) -> list[str]:
         """Say whether another model is meant now where a cell named none."""

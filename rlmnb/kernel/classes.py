@@ -52,6 +52,11 @@ def move_slots(value: type, made_with: dict[str, Any], contents: dict[str, Any])
             del contents[name]  # it comes with the slots
 
 
+def keep_order(value: type, contents: dict[str, Any]) -> None:
+    """Have the attributes of a class set in the order it has them; cloudpickle sorts them."""
+    contents.update({name: contents.pop(name) for name in vars(value) if name in contents})
+
+
 def _is_slot(owner: type, name: str, each: MemberDescriptorType) -> bool:
     return each.__objclass__ is owner and each.__name__ == name
 

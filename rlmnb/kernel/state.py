@@ -29,6 +29,7 @@ from rlmnb.kernel.canonical import importable_name, singleton_name
 from rlmnb.kernel.classes import (
     equal_to_inherited,
     fill_class,
+    keep_order,
     make_class,
     move_slots,
     runs_code_when_made,
@@ -157,6 +158,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
                 return reduced
             reduced[2][0].update(equal_to_inherited(value))
             move_slots(value, reduced[1][3], reduced[2][0])
+            keep_order(value, reduced[2][0])
             if runs_code_when_made(value):
                 return (make_class, reduced[1], *reduced[2:5], fill_class)
         return reduced

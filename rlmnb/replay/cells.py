@@ -47,11 +47,13 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
         record = raw["metadata"].get("rlmnb")
         record = record if isinstance(record, dict) else {}
         own = "copy_of" not in entry
-        run = run_of(record) if own else None
-        lost = own and run is None and record.get("run") is not None
         tags = raw["metadata"].get("tags")
         source = cell.source
         tags = frozenset(tags if isinstance(tags, list) else ())
+        # What was emptied, or is left out, does nothing: what it did before counts no more.
+        does_nothing = not source.strip() or "skip-execution" in tags
+        run = run_of(record) if own and not does_nothing else None
+        lost = own and run is None and not does_nothing and record.get("run") is not None
         called = tools_called(source)
         calls = current_calls(record) if own else ()
         found.append(
@@ -172,7 +174,14 @@ def files_now(cells: list[CodeCell]) -> Files:
     before, model = first_versions(cells), choosing.default_model()
     abandoned = abandoned_by(cells)
     made_by = makers(cells) | {path: cell_id for path, (_, cell_id) in abandoned.items()}
-    return Files(now, listing, kind, PYTHON, writers, written, made_by, before, model, abandoned)
+
+    def look_again() -> None:
+        for path in seen.keys() - written.keys():
+            del seen[path]
+
+    return Files(
+        now, listing, kind, PYTHON, writers, written, made_by, before, model, abandoned, look_again
+    )
 
 
 def stale_cells(session: Session, cells: list[CodeCell] | None = None) -> dict[str, list[str]]:

@@ -380,9 +380,7 @@ class _Replay:
             run["traced"] = traced(done["outputs"], self._env)
         if lines := self._lines.named_in(done["outputs"]):
             run["lines"] = lines
-        if not acted:
-            self._versions.know(run)
-            self._versions.touch(run)
+        self._note_files(run, acted=acted)
         self._report.executed.append(cell.cell_id)
         self._recorder.ran(cell, done, run, error)
         self._wishes.tell(cell.cell_id, cell.number, "fresh" if error is None else "failed")
@@ -403,6 +401,14 @@ class _Replay:
             self._env.outputs[cell.cell_id] = digest.output_hash(as_portable(done["outputs"]))
         else:
             self._env.outputs[cell.cell_id] = None
+
+    def _note_files(self, run: Run, *, acted: bool) -> None:
+        """Take down what a cell has done to files, itself or through another program."""
+        if not acted:
+            self._versions.know(run)
+            self._versions.touch(run)
+        if "subprocess" in run["flags"]:
+            self._files.look_again()
 
     async def _settle(self, cell: CodeCell) -> None:
         """Let the notebook have all that ran so far, for a cell that looks at others in it."""

@@ -98,6 +98,22 @@ CASES = {
         {3: "print(n + 1)"},
         start={"d.txt": "hello world\n"},
     ),
+    "a cell that was emptied": Case(
+        ["x = [1]", "x.append(2)", "print(x)", "y = 1"],
+        [2],
+        {1: " "},
+    ),
+    "a file that a program writes": Case(
+        [
+            "import subprocess, sys\nk = 'A'",
+            "subprocess.run([sys.executable, 'make.py', k], check=True);",
+            "print(open('made.txt').read())",
+            "y = 1",
+        ],
+        [0, 1, 2],
+        {0: "import subprocess, sys\nk = 'B'"},
+        start={"make.py": "import sys\nopen('made.txt', 'w').write(sys.argv[1])\n"},
+    ),
     "a module that was not there": Case(
         [
             "try:\n    import late\nexcept ImportError:\n    late = None",

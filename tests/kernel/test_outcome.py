@@ -910,6 +910,15 @@ CASES = {
     "a name that a function has for itself, not for the history": Case(
         ["def f():\n    for _ in range(2): pass", "k = 1", "f()\nprint(k)"], [1, 2], {1: "k = 2"}
     ),
+    "the order of what a class has": Case(
+        [
+            "class Config:\n    lr = 0.1\n    epochs = 3\n    batch = 8",
+            "n = 1",
+            "print([each for each in vars(Config) if each.isalpha()], n)",
+        ],
+        [1, 2],
+        {1: "n = 2"},
+    ),
     "a new file that a wildcard in a command stands for": Case(
         [
             "import subprocess\nword = 'data' + '/*.txt'",
