@@ -6,17 +6,23 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
-_SEARCHERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 # They go into the directories that they find,
-_WALKERS = _SEARCHERS | {"find", "tree", "du", "tar", "zip", "diff"}
-# and these into what stands in files, their own or those that others hand to them.
-_READERS = _SEARCHERS | {"tar", "zip", "diff", "xargs", "wc", "cat"}
-# Without a directory they list the one they are in.
-_LISTERS = frozenset({"ls", "find", "tree", "du", "dir", "rg", "ag", "ack"})
-_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*$|--(?:dereference-)?recursive$")
+_WALKERS = frozenset({"find", "tree", "du", "rg", "ag", "ack"})
+# and these do if they are asked to.
+_ASKED_TO = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "diff"), re.compile(r"-\w*[rR]|--\S*recursive$")),
+    "ls": re.compile(r"-\w*R|--recursive$"),
+}
+# They look into files, those that they find or those that others hand to them.
+_READERS = frozenset({"grep", "egrep", "fgrep", "diff", "rg", "ag", "ack", "xargs", "wc", "cat"})
+# Without a directory they go through the one they are in.
+_LISTERS = frozenset({"ls", "dir", *_WALKERS})
 _MOST_FOUND = 1000
+# What a command finds by itself is looked into up to this many bytes in all.
+_MOST_BYTES = 256 * 1024 * 1024
 
 
 def listed_by(words: Iterable[str], where: str = "") -> list[str]:
@@ -43,7 +49,17 @@ def found_by(words: Iterable[str], where: str = "") -> list[str]:
         for path in glob.iglob(os.path.join(where, word))
         if os.path.isfile(path)
     )
-    return [*islice(found, _MOST_FOUND), *islice(below, _MOST_FOUND)]
+    return [*islice(found, _MOST_FOUND), *islice(_not_too_large(below), _MOST_FOUND)]
+
+
+def _not_too_large(paths: Iterable[str]) -> Iterator[str]:
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it may be gone by now
+            total += os.path.getsize(path)
+            if total > _MOST_BYTES:
+                return
+            yield path
 
 
 def _named(words: Iterable[str], where: str) -> list[str]:
@@ -52,11 +68,14 @@ def _named(words: Iterable[str], where: str) -> list[str]:
 
 def _walked(words: set[str], where: str) -> list[str]:
     """Return the directories that a command goes through with all that is below them."""
-    recursive = any(map(_RECURSIVE.match, words))
-    if not (words & _WALKERS or (recursive and "ls" in words)):
+    asked = {
+        program
+        for program, how in _ASKED_TO.items()
+        if program in words and any(map(how.match, words))
+    }
+    if not asked and words.isdisjoint(_WALKERS):
         return []
-    by_itself = words & _WALKERS & _LISTERS or (recursive and words & _SEARCHERS)
-    return _named(words, where) or ([where or "."] if by_itself else [])
+    return _named(words, where) or ([where or "."] if asked != {"diff"} else [])
 
 
 def _below(folders: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
