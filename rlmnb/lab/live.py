@@ -53,13 +53,21 @@ class Room:
 
     def may_save(self) -> bool:
         """Tell whether it is time for another save: the longer they take, the rarer they are."""
-        now = time.monotonic()
         if self.saving is not None:
-            if not self.saving.done():
-                return False
-            self.saving, self.save_ended = None, now
+            return False
         pause = max(_SAVE_SECONDS, _SAVE_SHARE * (self.save_ended - self.save_began))
-        return now - self.save_ended > pause
+        return time.monotonic() - self.save_ended > pause
+
+    def save(self, task: asyncio.Task[None] | None) -> None:
+        """Take down that a save is under way, and when it has ended; nothing if there is none."""
+        self.saving, self.save_began = task, time.monotonic()
+        if task is None:
+            self.save_ended = self.save_began
+        else:
+            task.add_done_callback(self._saved)
+
+    def _saved(self, _: asyncio.Task[None]) -> None:
+        self.saving, self.save_ended = None, time.monotonic()
 
 
 class Live:
@@ -191,7 +199,7 @@ class Live:
             held.taken_in = document.appended_in(live)
         if held.unsaved and held.may_save():
             held.unsaved = False
-            held.saving, held.save_began = _save(held.room), time.monotonic()
+            held.save(_save(held.room))
 
     async def flush(self, place: Place) -> None:
         """Let the disk have what people have typed so far."""
