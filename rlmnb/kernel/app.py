@@ -217,7 +217,8 @@ class RlmnbKernel(IPythonKernel):
         self._busy = True
         if self._by_hand is not None:
             self._begin_by_hand(self._by_hand, code, options)
-        followed = _quietly(lambda: self.tracker.before(code))
+        alone = self._disturbance.nobody(self.shell)
+        followed = _quietly(lambda: self.tracker.before(code, alone=alone))
         reply: dict[str, Any] = {}
         try:
             reply = await super().do_execute(code, silent, *args, **options)  # type: ignore[no-untyped-call]
@@ -255,6 +256,7 @@ class RlmnbKernel(IPythonKernel):
         """Take everything in the kernel for changed: a cell could not be followed."""
         if self._tracker is not None:
             self._tracker.watch.stop()
+            self._tracker.put_back()
             self._tracker.groups.known.clear()
             self._disturbance.noted = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 from functools import lru_cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_OPTIMIZED
 from types import CodeType
 
 from rlmnb.kernel.history import is_history, unnamed_history
@@ -14,6 +15,9 @@ _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
 _DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+_IN_CLASS = frozenset({"STORE_NAME", "DELETE_NAME"})
+_JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+_ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR
 # Through these, code can reach any variable by a name that it does not show.
 OPAQUE_ATTRIBUTES = frozenset(
     {
@@ -30,8 +34,8 @@ class CodeNames:
     """
 
     __slots__ = (
-        "attributes", "beginning", "bound", "dormant", "early", "imports", "patches", "reads",
-        "stars", "strings", "sure", "within", "writes",
+        "attributes", "beginning", "bound", "dormant", "early", "imports", "may_call", "may_warn",
+        "patches", "reads", "stars", "strings", "sure", "within", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +52,8 @@ class CodeNames:
         # Of these, what functions import for themselves.
         self.within = imports
         self.beginning = Beginning()
+        # It can give a warning that no library gives, or has functions that it may call.
+        self.may_warn = self.may_call = False
         # Names that it gives to what it imports, each with the library.
         self.bound: dict[str, str] = {}
         self.stars: frozenset[str] = frozenset()
@@ -88,12 +94,14 @@ def names_in(code: CodeType) -> CodeNames:
     patches: set[tuple[str, ...]] = set()
     imports: set[str] = set()
     dotted: tuple[str, ...] = ()
+    may_warn = bool(code.co_flags & _ASYNC)
+    own = _set_in_class(code)
     for step in dis.get_instructions(code):
-        if step.opname in _READS:
+        if step.opname in _READS and own.get(str(step.argval), step.offset) >= step.offset:
             reads.add(str(step.argval))
             dotted = (str(step.argval),)
             continue
-        if step.opname in _WRITES:
+        if step.opname in _WRITES and (step.opname not in _IN_CLASS or not _is_of_class(code)):
             writes.add(str(step.argval))
         elif step.opname in _ATTRIBUTES:
             attributes.add(str(step.argval))
@@ -102,12 +110,11 @@ def names_in(code: CodeType) -> CodeNames:
         if dotted and step.opname in _DOTS:
             dotted = (*dotted, str(step.argval))
             continue
+        may_warn = may_warn or step.opname == "UNARY_INVERT"
         named = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
         if dotted and (step.opname in _SETS or (named and "setattr" in reads)):
             patches.add((*dotted, str(step.argval)))
         dotted = ()
-    # Inside a function, a class body's own names look like the notebook's; counting them as
-    # touched is too much, never too little.
     for constant in _constants(code.co_consts):
         if isinstance(constant, CodeType):
             inner = names_in(constant)
@@ -117,9 +124,10 @@ def names_in(code: CodeType) -> CodeNames:
             strings |= inner.strings
             patches |= inner.patches
             imports |= inner.imports
+            may_warn = may_warn or inner.may_warn
         elif isinstance(constant, str):
             strings.add(constant)
-    return CodeNames(
+    found = CodeNames(
         frozenset(reads) | unnamed_history(reads, attributes, strings),
         frozenset(writes),
         frozenset(attributes),
@@ -127,6 +135,28 @@ def names_in(code: CodeType) -> CodeNames:
         patches=frozenset(patches),
         imports=frozenset(imports),
     )
+    found.may_warn = may_warn
+    return found
+
+
+def _is_of_class(code: CodeType) -> bool:
+    """Tell whether this is the body of a class: what it sets by name becomes an attribute."""
+    return not code.co_flags & CO_OPTIMIZED and code.co_name != "<module>"
+
+
+def _set_in_class(code: CodeType) -> dict[str, int]:
+    """Return the names that the body of a class is sure to set for itself, each with the place."""
+    if not _is_of_class(code):
+        return {}
+    found = {"__annotations__": 0}
+    if code.co_exceptiontable:
+        return found
+    for step in dis.get_instructions(code):
+        if step.opcode in _JUMPS or step.opname == "DELETE_NAME":
+            break
+        if step.opname == "STORE_NAME":
+            found.setdefault(str(step.argval), step.offset)
+    return found
 
 
 def _constants(constants: tuple[object, ...]) -> list[object]:

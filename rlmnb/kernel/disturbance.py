@@ -22,16 +22,17 @@ class Disturbance:
 
     def rest(self, shell: Any) -> None:
         """See who is still at work when a cell has ended."""
+        self.noted = self.noted or not self.nobody(shell)
+
+    def nobody(self, shell: Any) -> bool:
+        """Tell whether no thread or task is at work that cells have left behind."""
+        alive = frozenset(each.ident for each in threading.enumerate() if each.ident)
         if self._own is None:
-            return
-        alive = {each.ident for each in threading.enumerate()}
-        if alive - self._own or _has_tasks(shell.user_ns if shell is not None else {}):
-            self.noted = True
+            self._own = alive
+        return alive <= self._own and not _has_tasks(shell.user_ns if shell is not None else {})
 
     def seen(self) -> bool:
         """Tell whether anybody may have been at work since the last cell."""
-        if self._own is None:
-            self._own = frozenset(each.ident for each in threading.enumerate() if each.ident)
         noted, self.noted = self.noted, False
         return noted
 

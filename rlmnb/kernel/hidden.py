@@ -24,9 +24,10 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.errors import ObjectError
-from rlmnb.graph.ambient import INITIAL, keyed, split
+from rlmnb.graph.ambient import INITIAL, keyed, split, state_of
 from rlmnb.kernel import libraries, streams
 from rlmnb.kernel.canonical import behind, value_digest
+from rlmnb.kernel.sight import is_blind
 
 _NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
@@ -121,6 +122,12 @@ def _interpreter_facets() -> Iterable[Facet]:
     yield _interpreter()
     yield Facet("$signals", lambda: _signals(handlers))
     yield Facet("$csv", lambda: _dialects() or None)
+    argv = list(sys.argv)
+    yield Facet(
+        "$argv",
+        lambda: _unless(list(sys.argv), argv),
+        lambda value: _set_argv(argv if value is None else value),
+    )
     yield Facet(
         "$recursion limit",
         lambda: _unless(sys.getrecursionlimit(), limit),
@@ -138,6 +145,10 @@ def _interpreter_facets() -> Iterable[Facet]:
     )
 
 
+# Attributes of modules that are followed as what they are.
+FOLLOWED = frozenset({("sys", "argv"), ("sys", "path")})
+
+
 def _set_argv(value: list[str]) -> None:
     sys.argv[:] = value
 
@@ -145,7 +156,6 @@ def _set_argv(value: list[str]) -> None:
 # What Python and its library keep for the whole process: how to look at it, how to set it.
 _Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 _OF_PYTHON: dict[str, _Setting] = {
-    "argv": (lambda: list(sys.argv), _set_argv),
     "gc threshold": (gc.get_threshold, lambda value: gc.set_threshold(*value)),
     "int digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     "switch interval": (sys.getswitchinterval, sys.setswitchinterval),
@@ -298,8 +308,9 @@ class Hidden:
         # The variables that such things lead to: any code may reach them there.
         self.leads_to: dict[str, set[str]] = {}
         # And the libraries.
-        self.reaches: frozenset[str] = frozenset()
-        described.append(Facet("$patched", lambda: self._digests_of(self._patches())))
+        self._reaches: dict[str, frozenset[str]] = {}
+        for state, of_python in (("$patched", False), ("$patched.python", True)):
+            described.append(Facet(state, self._patches_now(of_python=of_python)))
         if shell is not None:
             described.append(Facet("$builtins", lambda: self._digests_of(self._builtins.changed())))
         described.append(
@@ -312,6 +323,17 @@ class Hidden:
     def _patches(self) -> dict[str, Any]:
         return self.patched | libraries.accessors_of_pandas()
 
+    def _of(self, *, python: bool) -> dict[str, Any]:
+        """Return the patches of parts of Python that any code may go through, or the others."""
+        return {
+            where: value
+            for where, value in self._patches().items()
+            if (is_blind(where) or where.startswith("sys.")) is python
+        }
+
+    def _patches_now(self, *, of_python: bool) -> Callable[[], dict[str, str] | None]:
+        return lambda: self._digests_of(self._of(python=of_python))
+
     def _digests_of(self, values: dict[str, Any]) -> dict[str, str] | None:
         found = sorted(values.items())
         return {name: value_digest(self._namespace, each) for name, each in found} or None
@@ -319,7 +341,8 @@ class Hidden:
     def follow(self, now: dict[str, Any]) -> None:
         """Look what state that holds objects leads to."""
         held: dict[str, Any] = {
-            "$patched": self._patches(),
+            "$patched": self._of(python=False),
+            "$patched.python": self._of(python=True),
             "$builtins": self._builtins.changed(),
             "$logging": libraries.given_to_logging(),
         }
@@ -332,13 +355,19 @@ class Hidden:
             for name, value in now.items()
             if split(name)[1] is not None and name not in held and not _is_atom(value[0])
         }
-        self.leads_to, self.reaches = {}, frozenset()
+        self.leads_to, self._reaches = {}, {}
         for name, values in held.items():
             if values:
                 names, packages = behind(self._namespace, values)
-                self.reaches |= packages
+                state = state_of(name)
+                self._reaches[state] = self._reaches.get(state, frozenset()) | packages
                 if names:
                     self.leads_to[name] = names
+
+    def reached_from(self, unseen: frozenset[str]) -> frozenset[str]:
+        """Return the libraries that state leads to, but for what cannot be seen of it."""
+        seen = [packages for state, packages in self._reaches.items() if state not in unseen]
+        return frozenset().union(*seen)
 
     def values(self) -> dict[str, Any]:
         """Return the present state of each, and of each key that is not as it was at the start."""

@@ -13,6 +13,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from rlmnb.kernel import streams
@@ -26,7 +27,7 @@ _DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 _BACKEND = "matplotlib_inline.backend_inline"
 _PLAIN_TEXT = ("float_format", "pprint")
 # Settings that are told of key by key.
-WITH_KEYS = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$shell"})
+WITH_KEYS = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$shell", "$inline"})
 _INLINE = (f"module://{_BACKEND}", "inline")
 
 
@@ -39,12 +40,11 @@ def facets(shell: Any) -> Iterable[_Entry]:
     yield "$logging", _changed(_logging), None
     if shell is not None:
         yield "$directories", *_directories(shell.user_ns.get("_dh", []))
-        yield (
-            "$extensions",
-            _changed(lambda: sorted(shell.extension_manager.loaded)),
-            lambda value: _load_extensions(shell, value or ()),
-        )
-        fresh, configured = _shell(shell) | _FRESH_INLINE, _configured(shell)
+        for state, is_one in (("$autoreload", True), ("$extensions", False)):
+            now = partial(_loaded, shell, autoreload=is_one)
+            yield state, _changed(now), lambda value: _load_extensions(shell, value or ())
+        yield "$inline", lambda: _other_than(_FRESH_INLINE, _inline_settings()), None
+        fresh, configured = _shell(shell), _configured(shell)
         yield (
             "$shell",
             lambda: {
@@ -368,7 +368,6 @@ def _shell(shell: Any) -> dict[str, Any]:
             kind: {name: value_digest(shell.user_ns, each) for name, each in found.items()}
             for kind, found in registered(shell).items()
         },
-        **_inline_settings(),
     }
 
 
@@ -400,6 +399,12 @@ def _is_a_cells(function: Any) -> bool:
     return getattr(function, "__module__", None) == "__main__"
 
 
+def _loaded(shell: Any, *, autoreload: bool) -> list[str]:
+    """Return the extensions that are there; the one apart does nothing but to local modules."""
+    loaded = shell.extension_manager.loaded
+    return sorted(name for name in loaded if name.endswith("autoreload") is autoreload)
+
+
 def _load_extensions(shell: Any, names: Iterable[str]) -> None:
     for name in names:
         if name not in shell.extension_manager.loaded:
@@ -408,9 +413,9 @@ def _load_extensions(shell: Any, names: Iterable[str]) -> None:
 
 # How figures are shown unless somebody wishes otherwise.
 _FRESH_INLINE = {
-    "InlineBackend.figure_formats": ["png"],
-    "InlineBackend.close_figures": True,
-    "InlineBackend.print_figure_kwargs": {"bbox_inches": "tight"},
+    "figure_formats": ["png"],
+    "close_figures": True,
+    "print_figure_kwargs": {"bbox_inches": "tight"},
 }
 
 
@@ -420,7 +425,7 @@ def _inline_settings() -> dict[str, Any]:
         return {}
     backend = config.InlineBackend.instance()
     return {
-        "InlineBackend.figure_formats": sorted(backend.figure_formats),
-        "InlineBackend.close_figures": backend.close_figures,
-        "InlineBackend.print_figure_kwargs": dict(backend.print_figure_kwargs),
+        "figure_formats": sorted(backend.figure_formats),
+        "close_figures": backend.close_figures,
+        "print_figure_kwargs": dict(backend.print_figure_kwargs),
     }

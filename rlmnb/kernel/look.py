@@ -29,6 +29,8 @@ class Look:
     code: CodeNames | None = None
     named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Names it never looks at, and has set.
+    replaced: frozenset[str] = frozenset()
     # Directories that commands go through.
     listed: list[str] = field(default_factory=list)
 

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
@@ -98,6 +98,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
             tree = ast.parse(transform(source))
             _quiet_magics(tree)
             beginning, within = beginning_of(tree), _imports_within(tree)
+            may_warn = _may_warn(source, tree)
             bound, commands = _bound_by_imports(tree), _commands_at_top(tree)
             order = order_of_use(tree)
             dormant = _split_dormant(tree)
@@ -127,6 +128,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     names.early = (early & found.reads) | queried | hidden
     names.dormant = dormant
     names.beginning, names.within, names.bound = beginning, within, bound
+    names.may_warn, names.may_call = may_warn, _has_functions(tree)
     names.stars = frozenset(
         node.module
         for node in ast.walk(tree)
@@ -170,6 +172,44 @@ def _bound_by_imports(tree: ast.Module) -> dict[str, str]:
     return found
 
 
+# What the compiler finds odd in texts and numbers: escapes that are none, `1if`.
+_ODD = re.compile(
+    r"(?<!\\)(?:\\\\)*\\(?:[^\\\n'\"abfnrtvxNuU0-7]|[4-7][0-7]{2})|\d(?:and|else|for|if|in|is|not|or)\b"
+)
+
+
+def _may_warn(source: str, tree: ast.Module) -> bool:
+    """Tell whether code can give a warning that is Python's own: of what it is, or of its doing."""
+    return bool(_ODD.search(source)) or any(map(_is_odd, ast.walk(tree)))
+
+
+def _is_odd(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+        given = any(isinstance(each, ast.Constant | ast.Tuple) for each in parts)
+        return given and any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops)
+    if isinstance(node, ast.Assert):
+        return isinstance(node.test, ast.Tuple)
+    if isinstance(node, ast.Call | ast.Subscript):
+        called = node.func if isinstance(node, ast.Call) else node.value
+        return not isinstance(called, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    # Nobody waits for a coroutine; in a `finally`, a return hides an error; `~True`.
+    return isinstance(node, ast.AsyncFunctionDef | ast.Invert) or (
+        isinstance(node, ast.Try | ast.TryStar) and bool(node.finalbody)
+    )
+
+
+def _has_functions(tree: ast.Module) -> bool:
+    """Tell whether code that is left has functions that it may call."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    asleep = (ast.Pass,)
+    return any(
+        isinstance(node, kinds)
+        and not (isinstance(node.body, list) and isinstance(node.body[0], asleep))
+        for node in ast.walk(tree)
+    )
+
+
 def _commands_at_top(tree: ast.Module) -> frozenset[str]:
     """Return what the shell sets itself after each command that a cell is sure to run."""
     for node in tree.body:
@@ -193,13 +233,24 @@ def silenced() -> Iterator[None]:
         warnings.showwarning = shown
 
 
+class Reach(NamedTuple):
+    """What code can read: these variables, or any; and which of them only by what it calls."""
+
+    reads: frozenset[str]
+    opaque: bool
+    led_to: frozenset[str]
+
+
+NOWHERE = Reach(frozenset(), opaque=False, led_to=frozenset())
+
+
 def follow(
     names: CodeNames,
     refs_of: Callable[[str], Iterable[str]],
     around: Iterable[str] = (),
     has_last_words: Callable[[str], bool] = lambda _: False,
-) -> tuple[frozenset[str], bool]:
-    """Close a cell's names over what each refers to; tell whether it may touch any name.
+) -> Reach:
+    """Close a cell's names over what each refers to.
 
     `around` are names that any code may reach: a library was given a function of the notebook's.
     What does something when it is let go is not only set anew by whoever sets its name.
@@ -226,4 +277,5 @@ def follow(
     # A name that is surely set, and not looked at before, is not read: what it was is no matter.
     only_stored = (names.sure & names.writes) - names.early - refs
     only_stored = frozenset(name for name in only_stored if not has_last_words(name))
-    return frozenset(found - only_stored), opaque or told or bool(pickled or tested)
+    any_name = opaque or told or bool(pickled or tested)
+    return Reach(frozenset(found - only_stored), any_name, frozenset(refs))

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlmnb.kernel.codenames import CodeNames
 
-_WORDS = ("seed", "setstate", "set_state")
+_WORDS = frozenset({"setstate", "set_state"})
 
 
 def may_seed(reads: Iterable[str], code: CodeNames | None, value_of: Callable[[str], Any]) -> bool:
@@ -26,7 +26,7 @@ def may_seed(reads: Iterable[str], code: CodeNames | None, value_of: Callable[[s
 
 
 def _named(names: Iterable[str]) -> bool:
-    return any(word in name for name in names for word in _WORDS)
+    return any("seed" in name or name in _WORDS for name in names)
 
 
 def _does(value: Any) -> bool:

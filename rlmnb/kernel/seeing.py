@@ -13,7 +13,16 @@ from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.look import COMMANDS, Look
 from rlmnb.kernel.modules import Modules
 from rlmnb.kernel.settings import Found, settings_of
-from rlmnb.kernel.sight import PROCESS, UNKNOWN, unseen_by
+from rlmnb.kernel.sight import (
+    CALLS,
+    PROCESS,
+    QUIET,
+    UNKNOWN,
+    WARNS,
+    unseen_by,
+    unseen_by_commands,
+    unseen_by_imports,
+)
 
 
 class Seeing:
@@ -59,9 +68,13 @@ class Seeing:
         touched = [name for name in code.writes | look.reads if name in old]
         let_go = [old[name] for name in touched if look.bindings.get(name) != now.get(name)]
         shown = any(name.startswith("$shell") for name in self._hidden.leads_to)
+        own = {WARNS} if code.may_warn else set()
         if settings.is_all and not shown and not any(group.has_last_words for group in let_go):
-            return unseen_by((), imports=bool(_libraries(code.imports)))
-        packages = {name.partition(".")[0] for name in code.within} | self._hidden.reaches
+            if code.imports or code.beginning.shows:
+                return unseen_by_imports(code.imports) & unseen_by(own)
+            return QUIET - ({"$warnings"} if own else set())
+        packages = own | {name.partition(".")[0] for name in code.within}
+        packages |= {CALLS} if code.may_call else set()
         for name in look.reads | code.reads:
             packages |= self._packages_of(name)
             # It may mean something else by now, or nothing at all.
@@ -69,14 +82,22 @@ class Seeing:
             packages |= old[name].packages if name in old else set()
         for group in let_go:
             packages |= group.packages
-        return unseen_by(packages, imports=bool(code.imports or code.attributes & COMMANDS))
+        unseen = unseen_by(packages) & unseen_by_imports(code.imports)
+        if code.attributes & COMMANDS:
+            unseen &= unseen_by_commands()
+        # What a cell can see may have been given something that can see more.
+        while not (also := self._hidden.reached_from(unseen)) <= packages:
+            packages |= also
+            unseen &= unseen_by(also)
+        return unseen
 
     def _packages_of(self, name: str) -> frozenset[str]:
         """Return the libraries that whatever has a name is made with."""
         if name in self._groups.known:
             return self._groups.known[name].packages
         if name in self._groups.namespace or name not in vars(builtins):
-            known = name.startswith("$") or name not in self._groups.namespace
+            value = self._groups.namespace.get(name)  # the shell's own, such as `__name__`
+            known = name.startswith("$") or isinstance(value, str | None)
             return frozenset() if known else frozenset({UNKNOWN})
         value = vars(builtins)[name]
         module = getattr(value, "__module__", None) or type(value).__module__
@@ -98,7 +119,7 @@ class Seeing:
             if name not in settings.keys:
                 states.setdefault(state_of(name), {})[name] = was
         sets: dict[str, list[str]] = {}
-        for name in sorted(settings.keys):
+        for name in sorted(settings.keys.difference(CHANCE)):
             if state_of(name) not in unseen:
                 sets.setdefault(state_of(name), []).append(name)
         else_read = self._first_imported_under(look, settings)

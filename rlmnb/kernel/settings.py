@@ -18,7 +18,7 @@ from rlmnb.graph.ambient import keyed
 
 _Keys = list[str] | None
 # Magics that neither read nor set a variable, if their text names none.
-_QUIET_MAGICS = frozenset({"matplotlib", "config", "pip", "conda", "env"})
+_QUIET_MAGICS = frozenset({"matplotlib", "autoreload", "cd", "config", "pip", "conda", "env"})
 _FIGURE_KEYS = ["$matplotlib[backend]", "$matplotlib[interactive]"]
 _INLINE = {
     "figure_format": "figure_formats",
@@ -33,6 +33,8 @@ class Beginning:
     statements: tuple[ast.stmt, ...] = ()
     # The cell has no others.
     is_all: bool = False
+    # One of them has a value that may be shown.
+    shows: bool = False
 
 
 @dataclass
@@ -53,7 +55,8 @@ def beginning_of(tree: ast.Module) -> Beginning:
         if not _may_begin(statement):
             break
         found.append(statement)
-    return Beginning(tuple(found), len(found) == len(tree.body))
+    shows = any(isinstance(each, ast.Expr) for each in found)
+    return Beginning(tuple(found), len(found) == len(tree.body), shows)
 
 
 def _may_begin(node: ast.stmt) -> bool:
@@ -64,6 +67,10 @@ def _may_begin(node: ast.stmt) -> bool:
         notes = [*_annotations(node), *node.decorator_list]
         calls = any(isinstance(each, ast.Call) for note in notes for each in ast.walk(note))
         return not node.decorator_list and not calls and all(map(_is_quiet, defaults))
+    if isinstance(node, ast.ClassDef):
+        plain = not node.decorator_list and not node.keywords
+        names = all(isinstance(each, ast.Name) for each in node.bases)
+        return plain and names and all(map(_is_plain_part, node.body))
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant | ast.Call)  # whatever else may be shown
     if isinstance(node, ast.AnnAssign):
@@ -71,6 +78,37 @@ def _may_begin(node: ast.stmt) -> bool:
         named = isinstance(node.target, ast.Name) and node.value is not None
         return named and not calls and node.value is not None and _is_quiet(node.value)
     return isinstance(node, ast.Assign) and _is_quiet(node.value)
+
+
+def _is_plain_part(node: ast.stmt) -> bool:
+    """Tell whether a part of a class runs no code when the class is made."""
+    if isinstance(node, ast.FunctionDef):
+        plain = [each for each in node.decorator_list if isinstance(each, ast.Name)]
+        ours = len(plain) == len(node.decorator_list) and {each.id for each in plain} <= _PLAIN
+        return ours and _may_begin(_undecorated(node))
+    if isinstance(node, ast.Assign):
+        named = all(isinstance(each, ast.Name) for each in node.targets)
+        return named and not any(map(_is_named, ast.walk(node.value))) and _is_quiet(node.value)
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return not any(isinstance(each, ast.Call) for each in ast.walk(node.annotation))
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return _may_begin(node) and not any(map(_is_named, ast.walk(node.value)))
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+# Decorators of Python's own that run none of a function.
+_PLAIN = frozenset({"classmethod", "property", "staticmethod"})
+
+
+def _undecorated(node: ast.FunctionDef) -> ast.FunctionDef:
+    return ast.FunctionDef(**{**vars(node), "decorator_list": []})
+
+
+def _is_named(node: ast.AST) -> bool:
+    """Tell whether this is something that could hear of being put into a class."""
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
 
 
 def _annotations(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
@@ -138,6 +176,8 @@ def _take_in(
             return False  # it runs code of the user's own
         moved.difference_update((each.asname or each.name).partition(".")[0] for each in node.names)
         return True
+    if isinstance(node, ast.ClassDef):
+        return _PLAIN.isdisjoint(namespace) and _is_plain_class(namespace.get(node.name), node)
     if not _Names(namespace, moved).are_of_modules(node):
         return False
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -149,6 +189,14 @@ def _take_in(
                 return False
             found.keys.update(keys)
     return True
+
+
+def _is_plain_class(found: Any, node: ast.ClassDef) -> bool:
+    """Tell whether a class is made without any code but Python's own."""
+    wanted = [each.id for each in node.bases if isinstance(each, ast.Name)] or ["object"]
+    if type(found) is not type or [each.__name__ for each in found.__bases__] != wanted:
+        return False
+    return not any("__init_subclass__" in vars(each) for each in found.__mro__[1:-1])
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -217,6 +265,8 @@ def is_quiet_magic(call: ast.Call) -> bool:
         return False
     if any(mark in text for text in texts for mark in "${"):
         return False
+    if func.attr == "run_line_magic" and texts[0] == "load_ext":
+        return texts[-1].strip() == "autoreload"
     if func.attr == "run_line_magic":
         return texts[0] in _QUIET_MAGICS and (texts[0] != "config" or _is_literal(texts[-1]))
     return func.attr in ("system", "getoutput")
@@ -238,7 +288,7 @@ def _keys_of_magic(texts: list[Any]) -> _Keys:
         return [keyed("$environ", told.strip())] if sets and " " not in told.strip() else None
     name, _, option = told.strip().partition(".")
     known = sets and texts[0] == "config" and name == "InlineBackend" and option in _INLINE
-    return [keyed("$shell", f"InlineBackend.{_INLINE[option]}")] if known else None
+    return [keyed("$inline", _INLINE[option])] if known else None
 
 
 def _is_literal(line: str) -> bool:
@@ -278,6 +328,11 @@ def _is_some(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return node.value is not None
     return not isinstance(node, ast.Name)
+
+
+def _chance(state: str) -> Callable[[list[Any], list[str]], _Keys]:
+    """Return what tells that a generator is seeded: where it was before is then no matter."""
+    return lambda given, named: [state] if len(given) == 1 and not named else None
 
 
 def _pandas(given: list[Any], named: list[str]) -> _Keys:
@@ -328,6 +383,8 @@ def _matplotlib_backend(given: list[Any], named: list[str]) -> _Keys:
 
 
 _SETTERS: dict[tuple[str, str], Callable[[list[Any], list[str]], _Keys]] = {
+    ("random", "seed"): _chance("$random"),
+    ("numpy.random", "seed"): _chance("$numpy.random"),
     ("pandas", "set_option"): _pandas,
     ("numpy", "set_printoptions"): _numpy_prints,
     ("numpy", "seterr"): _numpy_errors,

@@ -6,37 +6,69 @@ not known of a library is taken to see everything.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 UNKNOWN = "?"
-_LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging"})
+# Not libraries, but what code of the notebook's own can do wherever it is called from.
+WARNS = "~warns"
+CALLS = "~calls"
+_LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging", "$inline"})
 PROCESS = frozenset({"$environ", "$sys.path"})
-_ALL = _LIBRARIES | PROCESS
+_PLACE = frozenset({"$cwd", "$directories"})
+_REST = frozenset(
+    {"$warnings", "$recursion limit", "$csv", "$gc", "$argv", "$autoreload", "$patched"}
+)
+_ALL = _LIBRARIES | PROCESS | _PLACE | _REST
+# What shows how code runs, not what it does: for statements that run no code but their own.
+QUIET = _ALL | {
+    "$builtins", "$extensions", "$locale", "$patched.python", "$python", "$signals", "$streams",
+}  # fmt: skip
 # Parts of Python's own library that look at none of it,
 _BLIND = frozenset(
     {
         "builtins", "_abc", "abc", "array", "bisect", "cmath", "collections", "copy", "copyreg",
         "dataclasses", "enum", "fractions", "functools", "heapq", "itertools", "json", "math",
-        "numbers", "_operator", "operator", "random", "re", "statistics", "string", "textwrap",
-        "types", "typing", "uuid",
+        "numbers", "_operator", "operator", "reprlib", "statistics", "string", "textwrap",
+        "types", "uuid",
     }
 )  # fmt: skip
+_SYSTEM = PROCESS | _PLACE
 # and parts of it, and libraries, that look at some.
-_SEES = {
+_LOOKS_AT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("random", "re", "typing"), frozenset({"$warnings"})),
+    **dict.fromkeys(("base64", "contextlib", "fnmatch", "hashlib", "struct", "zlib"), PROCESS),
+    **dict.fromkeys(("calendar", "datetime", "time"), PROCESS | {"$warnings"}),
     **dict.fromkeys(
         (
-            "IPython", "_io", "base64", "calendar", "contextlib", "csv", "datetime", "fnmatch",
-            "glob", "hashlib", "io", "nt", "ntpath", "os", "pathlib", "posix", "posixpath",
-            "rlmnb", "shutil", "struct", "tempfile", "time", "zipfile", "zlib",
+            "_io", "glob", "io", "nt", "ntpath", "os", "pathlib", "posix", "posixpath",
+            "rlmnb", "shutil", "tempfile", "zipfile",
         ),
-        PROCESS,
+        _SYSTEM | {"$warnings"},
     ),
+    "IPython": _SYSTEM | {"$autoreload", "$warnings"},
+    **dict.fromkeys(("csv", "_csv"), PROCESS | {"$csv"}),
     "decimal": frozenset({"$decimal"}),
-    "logging": PROCESS | {"$logging"},
-    "numpy": PROCESS | {"$numpy"},
+    "logging": _SYSTEM | {"$logging"},
+    "numpy": _SYSTEM | {"$numpy", "$warnings"},
     "pandas": _ALL,
     "matplotlib": _ALL - {"$pandas"},
 }  # fmt: skip
+_SEES = {
+    WARNS: frozenset({"$warnings"}),
+    CALLS: frozenset({"$recursion limit"}),
+    **{package: found | {"$patched"} for package, found in _LOOKS_AT.items()},
+}
+# Whoever imports these is warned, or may be.
+_WARNS_WHEN_IMPORTED = frozenset(
+    {
+        "aifc", "ast", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt",
+        "distutils", "imghdr", "imp", "lib2to3", "mailcap", "msilib", "nis", "nntplib",
+        "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib", "typing", "uu",
+        "xdrlib",
+    }
+)  # fmt: skip
+_QUIET_WHEN_IMPORTED = frozenset({"numpy", "matplotlib"})
 
 
 def telling(packages: Iterable[str]) -> frozenset[str]:
@@ -44,12 +76,28 @@ def telling(packages: Iterable[str]) -> frozenset[str]:
     return frozenset(packages) - _BLIND
 
 
-def unseen_by(packages: Iterable[str], *, imports: bool) -> frozenset[str]:
-    """Return what code that reaches only these packages cannot see.
+def is_blind(module: str) -> bool:
+    """Tell whether this is a part of Python that looks at nothing."""
+    return module.partition(".")[0] in _BLIND
 
-    An import looks at the environment and for modules.
-    """
-    unseen = _LIBRARIES if imports else _ALL
+
+def unseen_by(packages: Iterable[str]) -> frozenset[str]:
+    """Return what code that reaches only these packages cannot see."""
+    unseen = _ALL
     for package in packages:
         unseen -= frozenset() if package in _BLIND else _SEES.get(package, _ALL)
     return unseen
+
+
+def unseen_by_imports(modules: Iterable[str]) -> frozenset[str]:
+    """Return what cannot be seen by an import, which looks for modules, and runs them."""
+    packages = {name.partition(".")[0] for name in modules}
+    libraries = packages - sys.stdlib_module_names
+    warned = not packages.isdisjoint(_WARNS_WHEN_IMPORTED) or not libraries <= _QUIET_WHEN_IMPORTED
+    looked_at = _SYSTEM | {"$patched"} if libraries else frozenset()
+    return _ALL - looked_at - ({"$warnings"} if warned else set())
+
+
+def unseen_by_commands() -> frozenset[str]:
+    """Return what other programs that are called cannot see."""
+    return _ALL - _SYSTEM - {"$autoreload"}

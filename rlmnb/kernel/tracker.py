@@ -20,13 +20,13 @@ from rlmnb.graph.ambient import CHANCE, INITIAL
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
-from rlmnb.kernel.hidden import Hidden
+from rlmnb.kernel.hidden import FOLLOWED, Hidden
 from rlmnb.kernel.history import is_history, is_input
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX, Modules
-from rlmnb.kernel.reach import code_names, follow
+from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 from rlmnb.kernel.restoring import Restoring
 from rlmnb.kernel.scripts import modules_of
 from rlmnb.kernel.seeding import may_seed
@@ -42,6 +42,8 @@ ABSENT = "absent"
 _RESERVED = ("$", "~", "&")
 # Which warnings a cell has given: the shell takes it away before the next one.
 _WARNED = "__warningregistry__"
+_ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex})
+_MARK = object()
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -70,6 +72,8 @@ class Tracker:
         self._seen: set[str] = set()
         self._users: set[str] = set()
         self._look: Look | None = None
+        # Values that marks stand for while a cell runs.
+        self._aside: dict[str, Any] = {}
         # The modules looked at, and the files of those that are no library's.
         self._imported = set(sys.modules)
         self._modules_mark = _modules_mark()
@@ -117,16 +121,19 @@ class Tracker:
 
     # before
 
-    def before(self, source: str) -> None:
-        """Look at what a cell may touch, and start listening for files."""
+    def before(self, source: str, *, alone: bool = False) -> None:
+        """Look at what a cell may touch, and start listening for files.
+
+        `alone`: nobody but the cell itself can look at variables while it runs.
+        """
         names = self._names(source)
-        reads, opaque = self.closure(names)
+        reach = self.closure(names)
         if self._doubted:
-            self._look_again(reads, opaque=opaque)
-            reads, opaque = self.closure(names)
+            self._look_again(reach.reads, opaque=reach.opaque)
+            reach = self.closure(names)
         self._look = Look(
-            reads=reads,
-            opaque=opaque,
+            reads=reach.reads,
+            opaque=reach.opaque,
             # Nobody but cells sets variables; what a thread did meanwhile is put to this cell.
             bindings=self._now if self._now is not None else self.tracked(),
             hidden=self._hidden_now or self.hidden.digests(),
@@ -143,15 +150,41 @@ class Tracker:
                 for path, version in self._look.named.items()
                 if version is not None
             }
+        if alone:
+            self._set_aside(self._look, reach.led_to)
         self.watch.start()
+
+    def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
+        """Put marks in the place of values that the cell may replace, and never looks at.
+
+        Set to what they were, such as the variable of a loop, they look as if they had not been.
+        """
+        code = look.code
+        if code is None or look.opaque:
+            return
+        unseen = code.writes - code.sure - code.early - led_to.union(*code.dormant.values())
+        for name in unseen & look.bindings.keys():
+            value = self.namespace.get(name, _MARK)
+            # Whoever goes through frames, such as `pandas.eval`, has the name in a text.
+            if type(value) in _ATOMS and not any(name in text for text in code.strings):
+                self._aside[name] = value
+                self.namespace[name] = _MARK
+
+    def put_back(self) -> frozenset[str]:
+        """Put values back that marks stand for; return the names that were set meanwhile."""
+        left = {name for name in self._aside if self.namespace.get(name) is _MARK}
+        self.namespace.update((name, self._aside[name]) for name in left)
+        replaced = frozenset(self._aside.keys() - left)
+        self._aside.clear()
+        return replaced
 
     def _names(self, source: str) -> CodeNames | None:
         return code_names(source, self.transform)
 
-    def closure(self, names: CodeNames | None) -> tuple[frozenset[str], bool]:
-        """Return every name that code can read, through what it calls; and whether any at all."""
+    def closure(self, names: CodeNames | None) -> Reach:
+        """Return every name that code can read, through what it calls."""
         if names is None:
-            return frozenset(), False
+            return NOWHERE
         around = frozenset().union(*self.hidden.leads_to.values())
         return follow(names, self.groups.refs_of, around, self.groups.has_last_words)
 
@@ -180,6 +213,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
+        look.replaced = self.put_back()
         now = self._now = self.tracked()
         left = self._not_set(look, now) - look.reads if failed else frozenset()
         look.reads |= left
@@ -216,7 +250,8 @@ class Tracker:
         settings = Found() if failed else self._seeing.settings(look, now)
         writes += self._hidden_versions(look, hidden_now, hidden_values, settings)
         for name in CHANCE:
-            if any(version["names"] == [name] for version in writes):
+            seeded = name in settings.keys
+            if not seeded and any(version["names"] == [name] for version in writes):
                 reads[name] = look.hidden[name]
         unseen = frozenset() if failed else self._seeing.unseen(look, now, old, settings)
         if self._figures != INITIAL:
@@ -307,6 +342,7 @@ class Tracker:
         led_to = {ref for name in look.reads for ref in self.groups.refs_of(name)}
         candidates = (code.writes - code.early - led_to) | self._starred(code)
         bound = {name for name in candidates if look.bindings.get(name) != now.get(name)}
+        bound |= candidates & look.replaced
         sure = frozenset() if failed else code.sure | self._starred(code)
         return frozenset((candidates & sure) | bound) & frozenset(now)
 
@@ -433,7 +469,7 @@ class Tracker:
                 base = getattr(base, part, None)
             if isinstance(base, types.ModuleType):
                 where = base.__name__
-                if self.modules.path(where) is not None:
+                if self.modules.path(where) is not None or (where, attribute) in FOLLOWED:
                     continue
             elif isinstance(base, type) and base.__module__ != "__main__":
                 where = f"{base.__module__}.{base.__qualname__}"

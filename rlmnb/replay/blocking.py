@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlmnb.graph.environment import CodeCell, may_write
+from rlmnb.kernel.reach import Reach
 
 
 class Blocked:
@@ -31,14 +32,14 @@ class Blocked:
         for path in cell.written:
             self._files.pop(path, None)
 
-    def by(self, cell: CodeCell, reach: Callable[[], tuple[frozenset[str], bool]]) -> str | None:
+    def by(self, cell: CodeCell, reach: Callable[[], Reach]) -> str | None:
         """Return the cell whose fault it is that this one cannot run, None if it can.
 
         `reach` tells what its code can read, and whether that is anything at all; to know that the
         code has to be parsed, so it is asked only where there are names in doubt.
         """
         if self._names:
-            reads, opaque = reach()
+            reads, opaque, _ = reach()
             for name, fault in self._names.items():
                 if opaque or name in reads:
                     return fault

@@ -72,4 +72,4 @@ def _looks(cell: CodeCell, env: Environment, naming: Naming, by_id: dict[str, Co
     names = naming.names(cell)
     if names is None:
         return False
-    return any(map(is_history, follow(names, refs)[0] - names.set_itself))
+    return any(map(is_history, follow(names, refs).reads - names.set_itself))

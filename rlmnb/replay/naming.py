@@ -8,7 +8,7 @@ from functools import cached_property
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.environment import CodeCell, Environment
 from rlmnb.kernel.codenames import CodeNames
-from rlmnb.kernel.reach import code_names, follow
+from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 
 
 class Naming:
@@ -39,10 +39,10 @@ class Naming:
             code_hash(cell.source)
 
 
-def closure(names: CodeNames | None, env: Environment) -> tuple[frozenset[str], bool]:
-    """Return every name that code can read here, through what it calls; and whether any at all."""
+def closure(names: CodeNames | None, env: Environment) -> Reach:
+    """Return every name that code can read here, through what it calls."""
     if names is None:
-        return frozenset(), False
+        return NOWHERE
 
     def refs(name: str) -> Iterable[str]:
         version = env.names.get(name)

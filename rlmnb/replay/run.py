@@ -414,7 +414,7 @@ class _Replay:
         """Let the notebook have all that ran so far, for a cell that looks at others in it."""
         if not self._report.executed or not self._looking:
             return
-        reads, _ = closure(self._naming.names(cell), self._env)
+        reads = closure(self._naming.names(cell), self._env).reads
         if not LOOKING.isdisjoint(reads):
             await asyncio.to_thread(self._recorder.settle)
 

@@ -172,7 +172,7 @@ class Supply:
     def _lack(self, cell: CodeCell, env: Environment) -> _Lack:
         """Return what a cell is due and the kernel has not, and what it has and must not have."""
         names = self._naming.names(cell)
-        reads, opaque = closure(names, env)
+        reads, opaque, _ = closure(names, env)
         due = set(env.names) if opaque else {name for name in reads if name in env.names}
         due |= env.ambient | {name for name in CHANCE if name in env.names}
         due |= {name for name in self._group_mates(cell) if name in env.names}

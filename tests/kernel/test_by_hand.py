@@ -134,6 +134,76 @@ def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
         assert any(stale().get("c1") == why for _ in polls(20))
 
 
+# Pairs of what a cell does first and what it is edited to: none can see what is set below.
+BLIND = {
+    "x = 1": "x = 2",
+    "class A: v = 1": "class A: v = 2",
+    "class B(A):\n    def f(self): return 1": "class B(A):\n    def f(self): return 2",
+    "def f(a): return a": "def f(a): return a + 1",
+    "print('a')": "print('b')",
+    "sum([i * i for i in range(5)])": "sum([i * i for i in range(6)])",
+    "import math\ny = math.sqrt(2)": "import math\ny = math.sqrt(3)",
+    "import math, json": "import math, json, re",
+    "for k in [2, 1]:\n    print(f'{k}: {len(str(k))}')": "for k in [1, 1]:\n    print(f'{k}!')",
+    "from dataclasses import dataclass\n@dataclass\nclass P:\n    v: int": (
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    v: str"
+    ),
+}
+BELOW = [
+    "import warnings\nwarnings.filterwarnings('ignore')",
+    "import random, sys\nsys.argv = ['x']\nsys.path.append('/nowhere')\nrandom.seed(1)",
+    "import os\nos.makedirs('sub', exist_ok=True)\nos.environ['FOO'] = '1'",
+    "import pandas as pd\npd.set_option('display.width', 200)",
+    "import numpy as np\nnp.set_printoptions(precision=3)\nnp.random.seed(1)",
+    "import matplotlib.pyplot as plt\nplt.style.use('ggplot')\nplt.rcParams['figure.dpi'] = 50",
+    "%matplotlib inline\n%config InlineBackend.figure_format = 'svg'",
+    "import logging\nlogging.basicConfig(level=logging.INFO)",
+    "import decimal, gc\ndecimal.getcontext().prec = 5\ngc.disable()",
+    "%load_ext autoreload\n%autoreload 2",
+    "pd.DataFrame.twice = lambda self: self * 2\nv, f = 3, 4",
+    "%cd sub",
+]
+
+
+def test_settings_below_a_cell_that_cannot_see_them_leave_it_fresh_when_it_is_run():
+    write(*BLIND, *BELOW)
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        for number, source in enumerate(BLIND.values()):
+            lab.edit(f"c{number}", source)
+            lab.run(f"c{number}")
+            lab.save()
+            assert comes_to({}), source
+
+
+def test_settings_below_a_cell_that_can_see_them_are_said():
+    sees = {
+        "print(f(0))": "$recursion limit",
+        "import os\nprint(os.path.abspath('x'))": "$cwd",
+        "print(~True, 'ab\\d')": "$warnings",
+        "import numpy as np\nprint(np.float64(1) / 3)": "$numpy[print.precision]",
+        "async def later(): pass": "$warnings",
+    }
+    write(
+        "def f(n): return n and f(n - 1)", *sees, "import sys\nsys.setrecursionlimit(5000)", *BELOW
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        for number in range(1, len(sees) + 1):
+            lab.run(f"c{number}")
+        for number, source in enumerate(sees, 1):
+            lab.edit(f"c{number}", source + "\nprint(2)")
+            lab.run(f"c{number}")
+        lab.save()
+        for number, name in enumerate(sees.values(), 1):
+            assert any(
+                any(cause.startswith(name) for cause in stale().get(f"c{number}", ()))
+                for _ in polls(10)
+            ), (number, name, stale())
+
+
 def test_what_only_an_earlier_run_of_a_cell_has_written_is_not_there():
     write(
         "open('a.txt', 'w').close()",

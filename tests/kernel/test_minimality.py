@@ -216,8 +216,45 @@ CASES = {
     ),
     "settings of Python's own": Case(
         ["import sys, csv", "sys.argv[1:] = ['a']", "print(sys.argv[1:])", "x = 1"],
-        [1, 2, 3],
+        [1, 2],
         {1: "sys.argv[1:] = ['b']"},
+    ),
+    "a loop's variable that an earlier loop has, too": Case(
+        [
+            "for i in range(3): print(i)",
+            "for i in range(3): print(-i)",
+            "if i: last = i",
+            "total = 0\nwhile total < 2: step = 1; total += step",
+            "if i: step = 1",
+            "print(step, last)",
+        ],
+        [0],
+        {0: "for i in range(4): print(i)"},
+    ),
+    "a loop that did not run leaves what an earlier one left": Case(
+        ["for i in range(3): pass", "for i in []: pass", "print(i)"],
+        [0, 1, 2],
+        {0: "for i in range(4): pass"},
+    ),
+    "a loop's variable that a function looks at meanwhile": Case(
+        [
+            "i = 1",
+            "def seen(): return i",
+            "found = []\nfor _ in [0]:\n    found.append(seen())\n    if found: i = 1",
+            "print(found)",
+        ],
+        [0, 2, 3],
+        {0: "i = 3"},
+    ),
+    "attributes of a class named like variables": Case(
+        ["v, f = 1, 2", "class A:\n    v = 5\n    def f(self): return 3", "print(A.v, A().f())"],
+        [0],
+        {0: "v, f = 7, 8"},
+    ),
+    "a variable that the body of a class reads before it sets it": Case(
+        ["v = 1", "class A:\n    if True:\n        v = v + 5", "print(A.v)"],
+        [0, 1, 2],
+        {0: "v = 7"},
     ),
     "how a kind of value is shown": Case(
         [
