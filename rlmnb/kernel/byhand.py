@@ -125,17 +125,18 @@ class ByHand:
     ) -> dict[str, Any]:
         if trace is None or "problem" in trace:
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
-        trace = _tightened(trace)
         run = {
             **trace,
+            "loosened": [
+                {**each, "from": self._origins([*each["version"]["names"], *_found(each)])}
+                for each in trace.get("loosened", ())
+            ],
             "text": source_hash(code),
             "code": code_hash(code),
             "python": PYTHON,
             "by_hand": True,
             "shown": shown.hash(),
-            "from": {
-                name: self._producers[name] for name in _found(trace) if name in self._producers
-            },
+            "from": self._origins(_found(trace)),
         }
         if not run["opaque"]:
             run.pop("around", None)
@@ -147,9 +148,16 @@ class ByHand:
             run["depends"] = self._depends
         for name in trace["deleted"]:
             self._producers.pop(name, None)
-        for version in trace["writes"]:
+        loosened = [each["version"] for each in run["loosened"]]
+        for version in [*trace["writes"], *loosened]:
             self._producers.update(dict.fromkeys(version["names"], cell_id))
+        if not loosened:
+            del run["loosened"]
         return run
+
+    def _origins(self, names: list[str]) -> dict[str, str]:
+        """Return which cells have left variables, as far as that is known."""
+        return {name: self._producers[name] for name in names if name in self._producers}
 
     def _keep(self, entry: dict[str, Any]) -> None:
         cell_id = entry["cell_id"]
@@ -256,18 +264,6 @@ def _found(trace: Mapping[str, Any]) -> list[str]:
     return [name.lstrip("~") for name in trace["reads"]] + [
         name for name in trace.get("found", ()) if name not in keys
     ]
-
-
-def _tightened(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Count as written what only holds a function that was replaced, whoever it belongs to.
-
-    If a cell below made that, what it was made of is not there above, and the digests say so.
-    """
-    loosened = trace.get("loosened", ())
-    reads = {name: read for each in loosened for name, read in each["reads"].items()}
-    kept = {key: value for key, value in trace.items() if key != "loosened"}
-    writes = [*trace["writes"], *(each["version"] for each in loosened)]
-    return {**kept, "writes": writes, "reads": {**trace["reads"], **reads}}
 
 
 def _dependencies(metadata: Mapping[str, Any]) -> list[str]:

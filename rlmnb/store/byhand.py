@@ -148,7 +148,8 @@ def lay_over(place: "Place", whole: "dict[str, Any]") -> None:
     above: set[Any] = set()
     for cell in whole["cells"]:
         if cell.get("cell_type") == "code" and cell.get("id") in known:
-            _lay_over(cell, known[cell["id"]], above)
+            entries = [_tightened(entry, cell["id"], above) for entry in known[cell["id"]]]
+            _lay_over(cell, entries, above)
         above.add(cell.get("id"))
 
 
@@ -175,6 +176,36 @@ def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]", above: "set[Any]")
         earlier = [known, *(each["run"] for each in entries)]
         run = _with_abandoned(began(entry["run"], earlier), earlier)
         metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
+
+
+def _tightened(entry: "Entry", cell_id: str, above: "set[Any]") -> "Entry":
+    """Count as written what only holds a function or class that the cell has replaced.
+
+    What a cell below has made is not there yet where the cell stands.
+    """
+    run = entry["run"]
+    if "loosened" not in run:
+        return entry
+    kept = [
+        each
+        for each in (run["loosened"] if isinstance(run["loosened"], list) else ())
+        if isinstance(_mapping(each, "version").get("own"), dict)
+        and _is_there(_mapping(each, "version"), _mapping(each, "from"), {cell_id, "", *above})
+    ]
+    reads = {name: read for each in kept for name, read in _mapping(each, "reads").items()}
+    origins = {name: origin for each in kept for name, origin in _mapping(each, "from").items()}
+    tight = {
+        **run,
+        "writes": [*(run.get("writes") or ()), *(each["version"] for each in kept)],
+        "reads": {**_mapping(run, "reads"), **reads},
+        "from": {**_mapping(run, "from"), **origins},
+    }
+    del tight["loosened"]
+    return {**entry, "run": tight}
+
+
+def _is_there(version: "dict[str, Any]", origins: "dict[str, Any]", at_hand: "set[Any]") -> bool:
+    return any(origins.get(name, "") in at_hand for name in version["own"])
 
 
 def _describes(entry: "Entry") -> "tuple[Any, Any]":

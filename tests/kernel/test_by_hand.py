@@ -134,11 +134,49 @@ def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
         assert any(stale().get("c1") == why for _ in polls(20))
 
 
+@pytest.mark.parametrize(
+    ("cells", "edit"),
+    [
+        (["class A: v = 1", "a = A()", "print(a.v)"], "class A: v = 2"),
+        (["def f(): return 1", "all = [f]", "print(all[0]())"], "def f(): return 2"),
+        (["class A: v = 1", "class B(A): pass", "b = B()", "print(b.v)"], "class A: v = 2"),
+    ],
+)
+def test_a_class_that_is_edited_is_fresh_when_it_is_run_though_cells_below_hold_it(cells, edit):
+    write(*cells)
+    below = [f"c{number}" for number in range(1, len(cells))]
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", edit)
+        lab.run("c0")
+        lab.save()
+        assert comes_to(set(below))
+        while below:
+            lab.run(below.pop(0))
+            lab.save()
+            assert comes_to(set(below))
+        lab.run("c0")
+        lab.save()
+        assert comes_to({})
+    assert replay(Session.open("nb.ipynb")).executed == []
+    assert texts()[-1] == "2\n"
+
+
+def test_an_instance_above_the_class_that_is_run_again_is_not_forgotten():
+    write("class A: v = 1", "a = A()", "class A: v = 3", "print(a.v, A.v, type(a) is A)")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+    replay(Session.open("nb.ipynb"), force=frozenset({"c3"}))
+    assert texts()[3] == "1 3 False\n"
+
+
 # Pairs of what a cell does first and what it is edited to: none can see what is set below.
 BLIND = {
     "x = 1": "x = 2",
     "class A: v = 1": "class A: v = 2",
-    "class B(A):\n    def f(self): return 1": "class B(A):\n    def f(self): return 2",
+    "class B(Exception):\n    def f(self): pass": "class B(Exception):\n    def g(self): pass",
     "def f(a): return a": "def f(a): return a + 1",
     "print('a')": "print('b')",
     "sum([i * i for i in range(5)])": "sum([i * i for i in range(6)])",
