@@ -15,7 +15,8 @@ from rlmnb.cli.following import numbered, waits
 from rlmnb.cli.meaning import what_is
 from rlmnb.cli.reading import opened
 from rlmnb.cli.warming import console
-from rlmnb.errors import InvalidNameError, KernelError, SessionNotFoundError
+from rlmnb.errors import InvalidNameError, KernelError, SessionNotFoundError, UsageError
+from rlmnb.graph.effects import effects_of
 from rlmnb.graph.index import upstream
 from rlmnb.ids import check_session_id
 from rlmnb.replay.cells import code_cells
@@ -43,12 +44,18 @@ def execute(args: Namespace) -> int:
         # It would be run, and fail, in another session than the one that is meant.
         hint = f"run: rlmnb exec {shlex.quote(code)} 'print(1)'"
         raise InvalidNameError(f"{code} is a {what}, and there is no code to run", hint=hint)
+    if (tools := effects_of(code, None, None)) and not args.allow_effects:
+        named = f"{shlex.quote(args.session)} " if args.session else ""
+        raise UsageError(
+            f"the code changes things outside the notebook ({', '.join(tools)}), and nothing was run",
+            hint=f"run: rlmnb exec {named}{_LEAVE} {shlex.quote(args.cell)}",
+        )
     session = begun(args.session)
     require_python(session)
     # Until it has come to its end, nobody may rely on it.
     cell_id = session.append(code, status="running")
-    # It was asked for, with all it does; a stale cell it builds on runs first, unless that one
-    # changes things outside the notebook.
+    # A stale cell it builds on runs first, unless that one changes things outside the notebook:
+    # what was allowed is what the code itself does.
     above = set(upstream(session.index, cell_id))
     effects = {cell.cell_id for cell in code_cells(session) if cell.effects}
     try:
@@ -56,7 +63,7 @@ def execute(args: Namespace) -> int:
             session,
             only=frozenset({cell_id, *(above - effects)}),
             force=frozenset({cell_id}),
-            allow_effects=True,
+            allow_effects=args.allow_effects,
             effects_of=frozenset({cell_id}),
             keep_kernel=True,
             timeout=args.timeout,

@@ -79,8 +79,8 @@ class Tools:
     def _change(self, operation: str) -> None:
         if not self._allowed(operation):
             raise ToolError(
-                f"{operation} changes things outside the notebook, and this replay was not allowed "
-                "to; run it with --allow-effects"
+                f"{operation} changes things outside the notebook, and that was not allowed; "
+                "run it with --allow-effects"
             )
 
     def kept(self, digest: str) -> str:

@@ -358,13 +358,19 @@ def test_what_exec_could_not_bring_to_its_end_does_not_hold(run, run_json):
     assert [row["status"] for row in run_json("cells", "demo")] == ["failed", "completed"]
 
 
-def test_exec_does_what_it_was_asked_and_no_effect_above(run, run_json):
+def test_exec_has_effects_only_where_they_are_allowed_and_none_above(run, run_json):
     session = Session.create("demo", cwd=".")
     session.append("out = tools.Bash(command='touch above.txt')", type="tool", output="")
-    told = run_json("exec", "demo", "tools.Write(file_path='mine.txt', content='x')")
+    code = "tools.Write(file_path='mine.txt', content='x')"
+    refused = run("exec", "demo", code)
+    assert (refused.returncode, len(Session.open("demo").cells)) == (2, 1)
+    assert "changes things outside the notebook (Write), and nothing was run" in refused.stderr
+    assert "rlmnb exec demo --allow-effects" in refused.stderr
+    assert not Path("mine.txt").exists()
+    told = run_json("exec", "demo", "--allow-effects", code)
     assert told["status"] == "completed"
     assert Path("mine.txt").exists()
-    refused = run("exec", "demo", "print(out)")
+    refused = run("exec", "demo", "--allow-effects", "print(out)")
     assert refused.returncode == 1
     assert "--allow-effects" in refused.stderr
     assert not Path("above.txt").exists()

@@ -101,6 +101,11 @@ def add_running(commands: Commands) -> None:
     parser.add_argument(
         "--timeout", type=positive, metavar="SECONDS", help="the longest that it may run"
     )
+    parser.add_argument(
+        "--allow-effects",
+        action="store_true",
+        help="also run tools that change things outside the notebook (Bash, Write, Edit, ...)",
+    )
     parser = commands.add(
         "kernel",
         "warming:kernel",
