@@ -47,7 +47,7 @@ def execute(args: Namespace) -> int:
     if (tools := effects_of(code, None, None)) and not args.allow_effects:
         named = f"{shlex.quote(args.session)} " if args.session else ""
         raise UsageError(
-            f"the code changes things outside the notebook ({', '.join(tools)}), and nothing was run",
+            f"this changes things outside the notebook ({', '.join(tools)}), and nothing was run",
             hint=f"run: rlmnb exec {named}{_LEAVE} {shlex.quote(args.cell)}",
         )
     session = begun(args.session)

@@ -364,7 +364,7 @@ def test_exec_has_effects_only_where_they_are_allowed_and_none_above(run, run_js
     code = "tools.Write(file_path='mine.txt', content='x')"
     refused = run("exec", "demo", code)
     assert (refused.returncode, len(Session.open("demo").cells)) == (2, 1)
-    assert "changes things outside the notebook (Write), and nothing was run" in refused.stderr
+    assert "this changes things outside the notebook (Write), and nothing was run" in refused.stderr
     assert "rlmnb exec demo --allow-effects" in refused.stderr
     assert not Path("mine.txt").exists()
     told = run_json("exec", "demo", "--allow-effects", code)
