@@ -1,13 +1,55 @@
-"""Scripts that a command runs: the local modules they import are read in another process."""
+"""Scripts that a command runs: what they import, open and write is seen by another process only."""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 # A script that imports more of its own than this is a project; its first part will do.
 _MOST = 200
+# A script with more texts than this is no script, and one of more bytes neither.
+_MOST_TEXTS = 2000
+_MOST_BYTES = 1024 * 1024
+_SHELL = (".sh", ".bash", ".zsh")
+_WORD = re.compile(r"[^\s'\"`;|&<>()=]+")
+
+
+def mentioned_by(words: Iterable[str], where: str = "") -> set[str]:
+    """Return the texts in the scripts among a command's words that can name files.
+
+    They are all that can be known of what a script opens and makes.
+    """
+    found: set[str] = set()
+    for word in words:
+        path = os.path.join(where, word)
+        if word.endswith((".py", *_SHELL)) and os.path.isfile(path):
+            for each in (path, *(modules_of(path) if word.endswith(".py") else ())):
+                found.update(_texts_in(each))
+    return found if len(found) <= _MOST_TEXTS else set()
+
+
+def _texts_in(path: str) -> Iterator[str]:
+    source = _source(path)
+    if path.endswith(_SHELL):
+        yield from _WORD.findall(source.decode("utf-8", "replace"))
+        return
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _source(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_BYTES)
+    except OSError:
+        return b""
 
 
 def modules_of(script: str) -> set[str]:
@@ -34,9 +76,8 @@ def _imported_by(path: str, root: str) -> Iterator[str]:
 def _names_in(path: str, root: str) -> Iterator[str]:
     """Yield the names of modules that a file imports, and of the packages that they are in."""
     try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(_source(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return  # what Python cannot read imports nothing
     own = os.path.relpath(os.path.dirname(path), root).split(os.sep)
     for node in ast.walk(tree):

@@ -146,7 +146,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _make_cached, (value.cache_parameters(), value.__wrapped__)
         if kind is types.MappingProxyType:
             return types.MappingProxyType, (gc.get_referents(value)[0],)
-        if kind.__module__ == "numpy" and kind.__name__ == "ndarray" and _is_small_owner(value):
+        is_array = kind.__module__ == "numpy" and kind.__name__ == "ndarray"
+        if is_array and (_is_small_owner(value) or not value.flags.writeable):
             # Made of a buffer, an array would not own its memory, which a program can see.
             return value.__reduce__() if value.flags.writeable else (_read_only, (value.copy("K"),))
         if isinstance(value, type) and value.__bases__ == (tuple,) and "_fields" in vars(value):

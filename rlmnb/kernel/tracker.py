@@ -28,14 +28,14 @@ from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 from rlmnb.kernel.restoring import Restoring
-from rlmnb.kernel.scripts import modules_of
+from rlmnb.kernel.scripts import mentioned_by, modules_of
 from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.seeing import Seeing
 from rlmnb.kernel.settings import Found
 from rlmnb.kernel.state import StateStore
 from rlmnb.kernel.unfound import preferred_to
 from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
-from rlmnb.kernel.wildcards import found_by, listed_by
+from rlmnb.kernel.wildcards import found_by, listed_by, opened_whole
 
 ABSENT = "absent"
 # Names that cannot be a program's own begin with one of these: they are ours.
@@ -44,6 +44,13 @@ _RESERVED = ("$", "~", "&")
 _WARNED = "__warningregistry__"
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex})
 _MARK = object()
+# Functions of libraries that read directories whole, unheard.
+_READS_WHOLE = frozenset(
+    {
+        "ParquetDataset", "dataset", "open_dataset", "read_parquet", "read_table", "scan_csv",
+        "scan_ipc", "scan_ndjson", "scan_parquet",
+    }
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -532,6 +539,7 @@ class Tracker:
         commands = look.may_run_commands
         if commands:
             texts.update(word for text in list(texts) for word in words_in(text))
+            texts |= mentioned_by(texts)
         spoken = {name for text in texts if commands for name in _NAME.findall(text)}
         values = self._texts_in(look.bindings if look.opaque else look.reads)
         named = {text for text in texts | set(values.values()) if is_plausible(text)}
@@ -540,6 +548,10 @@ class Tracker:
             texts |= {value for name, value in values.items() if name in look.reads | spoken}
             look.listed = listed_by(texts & named)
             named.update(found_by(texts & named))
+        if look.code is not None and not look.code.attributes.isdisjoint(_READS_WHOLE):
+            folders, files = opened_whole(named)
+            look.listed += folders
+            named.update(files)
         return named
 
     def _texts_in(self, names: Iterable[str]) -> dict[str, str]:

@@ -22,11 +22,12 @@ from rlmnb import digest
 from rlmnb.digest import MISSING
 from rlmnb.files import is_temporary
 from rlmnb.kernel import listing
+from rlmnb.kernel.scripts import mentioned_by
 from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
 
-_STAT, _LSTAT = os.stat, os.lstat
+_STAT, _LSTAT, _ACCESS = os.stat, os.lstat, os.access
 _FLAGS = {
     "subprocess.Popen": "subprocess",
     "os.system": "subprocess",
@@ -127,7 +128,7 @@ class Watch:
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
         self.by_number = False
         self._at_start = {name: version_of(name) for name in self._ours}
-        self._replace(self._asking(_STAT), self._asking(_LSTAT))
+        self._replace(self._asking(_STAT), self._asking(_LSTAT), _asking_first(_ACCESS))
         self._unfound.stand_in()
         self._on = True
 
@@ -155,15 +156,21 @@ class Watch:
                 self._ours[name] = now
                 if seen is not None:
                     self.written.add(name)
-        self._replace(_STAT, _LSTAT)
+        self._replace(_STAT, _LSTAT, _ACCESS)
 
     @staticmethod
-    def _replace(stat: Any, lstat: Any) -> None:
+    def _replace(stat: Any, lstat: Any, access: Any) -> None:
         # The library asks which functions can do what by looking for them in these sets.
-        for supported in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
-            if _STAT in supported:
-                supported.add(stat)
-        os.stat, os.lstat = stat, lstat
+        for supported in (
+            os.supports_dir_fd,
+            os.supports_effective_ids,
+            os.supports_fd,
+            os.supports_follow_symlinks,
+        ):
+            supported |= {
+                new for old, new in ((_STAT, stat), (_ACCESS, access)) if old in supported
+            }
+        os.stat, os.lstat, os.access = stat, lstat, access
         if stat is _STAT:
             listing.step_back()
         else:
@@ -367,6 +374,7 @@ class Watch:
             where = os.fsdecode(cwd) if cwd is not None else ""
             given = [os.fsdecode(text) for text in texts] if isinstance(texts, list | tuple) else []
             words = [*given, *(word for text in given for word in words_in(text))]
+            words += mentioned_by(words, where)
             for folder in listed_by(filter(is_plausible, words), where):
                 self.note_listed(folder)
             words += found_by(filter(is_plausible, words), where)
@@ -468,6 +476,20 @@ class Watch:
             },
             "flags": sorted(self.flags),
         }
+
+
+def _asking_first(real: Any) -> Any:
+    """Return what answers as this does, having asked what is there in a way that is noted."""
+
+    def ask(path: Any, *args: Any, **options: Any) -> Any:
+        if options.get("dir_fd") is None:
+            with suppress(OSError, ValueError, TypeError):
+                os.stat(path)
+        return real(path, *args, **options)
+
+    ask.__name__ = ask.__qualname__ = real.__name__
+    ask.__doc__ = real.__doc__
+    return ask
 
 
 def _is_tidying_up() -> bool:

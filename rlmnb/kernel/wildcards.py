@@ -52,6 +52,18 @@ def found_by(words: Iterable[str], where: str = "") -> list[str]:
     return [*islice(found, _MOST_FOUND), *islice(_not_too_large(below), _MOST_FOUND)]
 
 
+def opened_whole(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return what a library goes through that is given directories to read: these, and files."""
+    words = set(words)
+    walked = list(_below(_named(words, "")))
+    folders = [folder for folder, _ in walked]
+    folders += [
+        each for word in sorted(words) if glob.has_magic(word) for each in _listed_for(word)
+    ]
+    below = (os.path.join(folder, name) for folder, names in walked for name in names)
+    return folders, [*found_by(words), *islice(_not_too_large(below), _MOST_FOUND)]
+
+
 def _not_too_large(paths: Iterable[str]) -> Iterator[str]:
     total = 0
     for path in paths:

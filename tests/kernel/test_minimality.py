@@ -74,6 +74,31 @@ CASES = {
         start={"src/a.txt": "needle\n", "src/deep/b.txt": "needle 1\n"},
         files={"src/deep/c.txt": "needle 2\n"},
     ),
+    "a file that one program leaves for another": Case(
+        ["!python gen.py", "x = 1", "!python two.py", "!sh three.sh"],
+        [0, 2, 3],
+        start={
+            "gen.py": "open('between.txt', 'w').write('1')",
+            "two.py": "print(open('between.txt').read())",
+            "three.sh": "cat <between.txt | tr -d x",
+        },
+        files={"gen.py": "open('between.txt', 'w').write('2')"},
+    ),
+    "a directory that a library reads whole": Case(
+        [
+            "class lib:\n    @staticmethod\n    def dataset(path): return path",
+            "lib.dataset('parts')",
+            "x = 'parts'",
+        ],
+        [1],
+        start={"parts/a=1/one.csv": "1", "parts/a=2/two.csv": "2"},
+        files={"parts/a=2/two.csv": "3"},
+    ),
+    "a file whose rights are asked for": Case(
+        ["import os\nprint(os.access('late.txt', os.R_OK))", "print(os.access('x', os.F_OK))"],
+        [0],
+        files={"late.txt": ""},
+    ),
     "a file that is known by its number": Case(
         [
             "import os, tempfile\nfd = os.open('d.txt', os.O_RDONLY)",
