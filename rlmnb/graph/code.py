@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from functools import lru_cache
 
@@ -15,6 +16,11 @@ _LAYOUT = (
 )  # fmt: skip
 
 
+# A magic whose cell is Python, and one, or a command, that is a line: `x = !ls`, `%time f()`.
+_CELL_MAGIC = re.compile(r"\s*%%(?:time|timeit|capture|prun)\b.*\n")
+_MAGIC = re.compile(r"^([ \t]*)([^=!%#'\"(\n]+=[ \t]*)?([!%].*)$", re.MULTILINE)
+
+
 @lru_cache(maxsize=4096)
 def code_hash(source: str) -> str:
     """Hash a cell's code; source that only IPython can read is hashed as text."""
@@ -23,7 +29,22 @@ def code_hash(source: str) -> str:
         quiet = ";" if ";" in source and _ends_quietly(source) else ""
         return digest.of_text(ast.dump(ast.parse(source)) + quiet)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
-        return digest.of_text(source.strip())
+        plain = _without_magics(source)
+        return digest.of_text(source.strip()) if plain is None else digest.of_text(plain)
+
+
+def _without_magics(source: str) -> str | None:
+    """Return the code of a cell with magics and commands in it, None if it cannot be told."""
+    head, body = _CELL_MAGIC.match(source), source
+    if head is not None:
+        body = source[head.end() :]
+    plain = _MAGIC.sub(lambda found: f"{found[1]}{found[2] or ''}__magic__({found[3]!r})", body)
+    try:
+        code = ast.dump(ast.parse(plain))
+        quiet = ";" if ";" in plain and _ends_quietly(plain) else ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+    return f"{head[0].strip() if head is not None else ''}\n{code}{quiet}"
 
 
 def _ends_quietly(source: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ _MUTATORS = frozenset(
         "setflags", "shuffle", "sort", "symmetric_difference_update", "update",
     }
 )  # fmt: skip
+# Magics that run Python code and do nothing else.
+_TIMED = re.compile(r"^(?:%%(?:time|capture)\b.*\n|%time[ \t]+)", re.MULTILINE)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -37,6 +40,7 @@ class Names:
 
 def names_of(source: str) -> Names:
     """Find the variables a cell's source reads and writes, each list sorted."""
+    source = _TIMED.sub("", source)
     if source.lstrip().startswith("%%"):
         return Names(opaque=True)
     plain, magic = _without_magics(source)
@@ -234,7 +238,7 @@ class _Finder:
             inner.block(node.body)
             self.reads |= inner.reads - self.sure
             self.deferred |= inner.deferred
-            self.called |= inner.called - self.sure
+            self.called |= inner.called - self.sure - _own_name(node)
         else:
             arguments = node.args
             self._all([*arguments.defaults, *arguments.kw_defaults])
@@ -244,7 +248,7 @@ class _Finder:
     def _function_body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         free, globals_written = _free_names(node)
         self.deferred |= free
-        self.called |= free - self.sure
+        self.called |= free - self.sure - _own_name(node)
         self.writes |= globals_written
 
     def _comprehension(
@@ -265,6 +269,29 @@ class _Finder:
         self.deferred |= inner.deferred - bound
         self.called |= inner.called - bound
         self.writes |= inner.writes
+
+
+# Decorators that do not call what they are given.
+_WAITING = frozenset(
+    {
+        "abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "dataclass",
+        "jit", "lru_cache", "njit", "overload", "property", "singledispatch", "staticmethod",
+        "total_ordering", "vectorize", "wraps",
+    }
+)  # fmt: skip
+
+
+def _own_name(node: ast.AST) -> set[str]:
+    """Return the name that a function or class has by the time its code runs."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return set()
+    for each in node.decorator_list:
+        called = each.func if isinstance(each, ast.Call) else each
+        name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+        if name not in _WAITING:
+            return set()
+    alone = not isinstance(node, ast.ClassDef) or not (node.bases or node.keywords)
+    return {node.name} if alone else set()
 
 
 def _is_open(node: ast.expr) -> bool:

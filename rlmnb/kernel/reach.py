@@ -13,6 +13,7 @@ from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.settings import beginning_of, is_quiet_magic
+from rlmnb.kernel.timed import unwrapped
 
 MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
@@ -95,7 +96,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     """Return the names in a cell's code, None if it does not compile and so does nothing."""
     with silenced():
         try:
-            tree = ast.parse(transform(source))
+            tree = unwrapped(ast.parse(transform(source)), transform)
             _quiet_magics(tree)
             beginning, within = beginning_of(tree), _imports_within(tree)
             may_warn = _may_warn(source, tree)
@@ -258,7 +259,12 @@ def follow(
     found: set[str] = set()
     refs = set(around)
     asleep = dict(names.dormant)
-    waiting = [*names.reads, *names.writes, *(MODULE + name for name in names.imports), *refs]
+    # What a name led to that is surely set, and not looked at before, is no matter.
+    only_stored = {
+        name for name in (names.sure & names.writes) - names.early if not has_last_words(name)
+    }
+    touched = (names.reads | names.writes) - only_stored
+    waiting = [*touched, *(MODULE + name for name in names.imports), *refs]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -274,8 +280,5 @@ def follow(
     ours = "modules" in names.attributes
     told = any(_MAIN in text and (ours or text != _MAIN) for text in names.strings)
     opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
-    # A name that is surely set, and not looked at before, is not read: what it was is no matter.
-    only_stored = (names.sure & names.writes) - names.early - refs
-    only_stored = frozenset(name for name in only_stored if not has_last_words(name))
     any_name = opaque or told or bool(pickled or tested)
-    return Reach(frozenset(found - only_stored), any_name, frozenset(refs))
+    return Reach(frozenset(found), any_name, frozenset(refs))

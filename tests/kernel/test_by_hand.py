@@ -138,6 +138,10 @@ def test_a_run_out_of_order_that_gives_the_same_changes_nothing(first):
     ("cells", "edit"),
     [
         (["class A: v = 1", "a = A()", "print(a.v)"], "class A: v = 2"),
+        (
+            ["def f(n):\n    return n and f(n - 1) + 1", "%time y = f(1)", "print(f(1) + y)"],
+            "def f(n):\n    return n and f(n - 1) + 2 - 1",
+        ),
         (["def f(): return 1", "all = [f]", "print(all[0]())"], "def f(): return 2"),
         (["class A: v = 1", "class B(A): pass", "b = B()", "print(b.v)"], "class A: v = 2"),
     ],

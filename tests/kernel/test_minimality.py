@@ -74,6 +74,38 @@ CASES = {
         start={"src/a.txt": "needle\n", "src/deep/b.txt": "needle 1\n"},
         files={"src/deep/c.txt": "needle 2\n"},
     ),
+    "what is timed or captured": Case(
+        [
+            "def f(n):\n    return 1 if n < 2 else n * f(n - 1)\nk = 4",
+            "%%capture\n%time y = f(k)",
+            "%%capture\n%prun -q z = y + 1",
+            "%%capture\n%timeit -n 1 -r 1 y = f(3)",
+            "%%capture out\nprint(y, z)",
+            "print(out.stdout, y)",
+            "%%capture _\nv = %time f(2)\nw = 3",
+        ],
+        [0, 1, 2, 4, 5],
+        {0: "def f(n):\n    return 1 if n < 2 else n * f(n - 1)\nk = 5"},
+    ),
+    "a comment beside magics and commands": Case(
+        ["x = !printf a", "%%capture\ny = 1", "%pwd\nz = 2\nprint(x, y, z)", "!echo hi"],
+        [],
+        {
+            0: "# first\nx = !printf a",
+            1: "%%capture\n# one\ny =  1",
+            2: "%pwd\nz  = 2\n\nprint(x, y, z)  # all",
+        },
+    ),
+    "a function and a class that name themselves": Case(
+        [
+            "import functools",
+            "@functools.lru_cache(None)\ndef f(n):\n    return n and f(n - 1)\nf(3)",
+            "class Node:\n    def twin(self):\n        return Node()",
+            "def f(n):\n    return n and f(n - 2)\nprint(f(4))",
+        ],
+        [1],
+        {1: "@functools.lru_cache(None)\ndef f(n):\n    return n and f(n - 1)\nf(4)"},
+    ),
     "a file that one program leaves for another": Case(
         ["!python gen.py", "x = 1", "!python two.py", "!sh three.sh"],
         [0, 2, 3],

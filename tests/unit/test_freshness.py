@@ -152,7 +152,7 @@ def test_names_are_found_in_code(source, reads, writes):
         "exec('x')",
         "globals()['x'] = 1",
         "%run other.py",
-        "%%time\nx = 1",
+        "%%bash\nx = 1",
         "from m import *",
         "x = !ls",
     ],
