@@ -25,6 +25,11 @@ def appended_in(document: Any) -> int:
     return notebook.appended_of(_metadata(document))
 
 
+def whole(document: Any) -> dict[str, Any]:
+    """Return a live document as a notebook."""
+    return dict(_whole(document.get()))
+
+
 def _metadata(document: Any) -> dict[str, Any]:
     shared = document.ydoc.get("meta", type=_kinds().Map)
     found = shared.get("metadata")
@@ -72,12 +77,12 @@ def _find(document: Any, cell_id: str) -> int | None:
 
 def _take_in_whole(document: Any, entries: list[Entry], place: Place, *, known: bool) -> None:
     """Apply entries that move cells, or bring back metadata that was lost."""
-    whole = notebook.checked(document.get(), place.notebook)
+    found = notebook.checked(document.get(), place.notebook)
     if not known:
-        entries = fold.recover_metadata(place, whole)
-    fold.apply(whole, entries)
-    whole["cells"] = [_joined(cell) for cell in whole["cells"]]
-    document.set(whole)
+        entries = fold.recover_metadata(place, found)
+    fold.apply(found, entries)
+    found["cells"] = [_joined(cell) for cell in found["cells"]]
+    document.set(found)
 
 
 def _update(document: Any, at: int, entry: Entry) -> None:

@@ -86,6 +86,8 @@ class Live:
         # Of its own: requests may wait for a document to be fed, and must not keep it from that.
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlmnb-live")
         self._log = log
+        # The notebooks that are open, and those of them whose lease is ours.
+        self._known: dict[str, Room] = {}
         self._held: dict[str, Room] = {}
 
     def holds(self, place: Place) -> bool:
@@ -103,6 +105,7 @@ class Live:
         while self._settings.get("jupyter_server_ydoc") is not None:
             await asyncio.sleep(_PAUSE)
             found = self._rooms()
+            self._known = {name: each for name, each in self._known.items() if name in found}
             for name in [each for each in self._held if each not in found]:
                 await self._aside(_let_go, self._held.pop(name).place)
             for name, room in found.items():
@@ -114,15 +117,19 @@ class Live:
                     # A lease that is not renewed ends by itself: nothing is lost meanwhile.
                     self._log.exception("rlmnb: a live document could not be looked after")
                     self._held.pop(name, None)
+                    self._known.pop(name, None)
                     await asyncio.sleep(_BEAT_SECONDS)
 
     async def _tend(self, name: str, place: Place, room_id: str, room: Any) -> None:
-        held = self._held.get(name)
+        held = self._known.get(name)
         if held is None or held.room is not room:
-            held = Room(place, room_id, room)
+            held = self._known[name] = Room(place, room_id, room)
             explained = partial(self._explained, held)
             outside.guard(room, room_id, explained)
             persisting.see_through(room, explained)
+        # Before the lease: what is written from then on is judged by it.
+        if not held.base and not await self._note_base(held):
+            return  # it is not there yet, and there is nothing in it to be lost
         if not await self._keep(held):
             self._held.pop(name, None)
             return
@@ -130,9 +137,25 @@ class Live:
         news = outside.unheard(room, place)
         if news is not None and await self._explained(held):
             outside.acknowledge(room, news)
-        elif news is None and not held.base and room.ready:
-            held.base = await self._aside(notebook.read_whole, place.notebook)
         await self._feed(held)
+
+    async def _note_base(self, held: Room) -> bool:
+        """Take down what the document was made of; False while it is not there."""
+        live = await self._document(held)
+        if live is None:
+            return False
+        if outside.unheard(held.room, held.place) is None:
+            held.base = await self._aside(notebook.read_whole, held.place.notebook)
+        else:
+            held.base = unmarked(document.whole(live))  # somebody has written the file since
+        return True
+
+    async def _document(self, held: Room) -> Any:
+        """Return a live document, None while it is being filled from the file."""
+        if not held.room.ready or _is_loading(held.room):
+            return None
+        shared = self._settings["jupyter_server_ydoc"]
+        return await shared.get_document(room_id=held.room_id, copy=False)
 
     async def _explained(self, held: Room) -> bool:
         return bool(
@@ -180,10 +203,7 @@ class Live:
 
     async def _feed(self, held: Room) -> None:
         """Let a document have what the journal has and it has not."""
-        if not held.room.ready or _is_loading(held.room):
-            return
-        shared = self._settings["jupyter_server_ydoc"]
-        live = await shared.get_document(room_id=held.room_id, copy=False)
+        live = await self._document(held)
         if live is None:
             return
         version = version_of(held.place.journal)

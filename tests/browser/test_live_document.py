@@ -181,6 +181,7 @@ def test_a_save_by_hand_after_the_lease_ran_out_keeps_what_was_typed(server):
             kept = [line for line in person.cells[0]["source"].splitlines() if line[0] == "#"]
             assert kept == [f"# {number}" for number in range(20)]
             await until(lambda: ids_of_disk() == ids)
+            await leased()  # again: whoever comes next goes by it
 
     asyncio.run(story())
     assert_valid(notebook_of("demo"))
