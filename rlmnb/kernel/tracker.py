@@ -25,6 +25,7 @@ from rlmnb.kernel.history import is_history, is_input
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
+from rlmnb.kernel.marks import mark_for
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 from rlmnb.kernel.restoring import Restoring
@@ -42,8 +43,6 @@ ABSENT = "absent"
 _RESERVED = ("$", "~", "&")
 # Which warnings a cell has given: the shell takes it away before the next one.
 _WARNED = "__warningregistry__"
-_ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex})
-_MARK = object()
 # Functions of libraries that read directories whole, unheard.
 _READS_WHOLE = frozenset(
     {
@@ -80,7 +79,7 @@ class Tracker:
         self._users: set[str] = set()
         self._look: Look | None = None
         # Values that marks stand for while a cell runs.
-        self._aside: dict[str, Any] = {}
+        self._aside: dict[str, tuple[Any, Any]] = {}
         # The modules looked at, and the files of those that are no library's.
         self._imported = set(sys.modules)
         self._modules_mark = _modules_mark()
@@ -171,19 +170,19 @@ class Tracker:
             return
         unseen = code.writes - code.sure - code.early - led_to.union(*code.dormant.values())
         for name in unseen & look.bindings.keys():
-            value = self.namespace.get(name, _MARK)
+            mark = mark_for(value := self.namespace.get(name))
             # Whoever goes through frames, such as `pandas.eval`, has the name in a text.
-            if type(value) in _ATOMS and not any(name in text for text in code.strings):
-                self._aside[name] = value
-                self.namespace[name] = _MARK
+            if mark is not None and not any(name in text for text in code.strings):
+                self._aside[name] = (mark, value)
+                self.namespace[name] = mark
 
     def put_back(self) -> frozenset[str]:
         """Put values back that marks stand for; return the names that were set meanwhile."""
-        left = {name for name in self._aside if self.namespace.get(name) is _MARK}
-        self.namespace.update((name, self._aside[name]) for name in left)
-        replaced = frozenset(self._aside.keys() - left)
-        self._aside.clear()
-        return replaced
+        aside = self._aside
+        left = {name for name, (mark, _) in aside.items() if self.namespace.get(name) is mark}
+        self.namespace.update((name, aside[name][1]) for name in left)
+        self._aside = {}  # last: an interrupt may come at any time
+        return frozenset(aside.keys() - left)
 
     def _names(self, source: str) -> CodeNames | None:
         return code_names(source, self.transform)
