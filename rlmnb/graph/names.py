@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ _MUTATORS = frozenset(
 )  # fmt: skip
 # Magics that run Python code and do nothing else.
 _TIMED = re.compile(r"^(?:%%(?:time|capture)\b.*\n|%time[ \t]+)", re.MULTILINE)
+# Statements that call no function of the cell's own, unless it is by a decorator.
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -99,21 +101,40 @@ def _without_magics(source: str) -> tuple[str, bool]:
 class _Finder:
     """Walks code in the order it runs; what is read before it is surely written is a read."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: set[str] | None = None) -> None:
+        # In the body of a class: what functions in it can see is set around it, not in it.
+        self._around = around
+        # What functions read that they have said to be the notebook's, whatever is around them.
+        self.shared: set[str] = set()
         self.reads: set[str] = set()
         self.writes: set[str] = set()
         self.deferred: set[str] = set()
-        # What functions read that was not sure to be set when they were defined.
+        # What functions read that was not sure to be set when they could be called first.
         self.called: set[str] = set()
+        self._asleep: set[str] = set()
         self.sure: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt]) -> None:
         for statement in statements:
             self._visit(statement)
+        self._may_be_called()
         # A function's body runs when it is called, which is after the cell has defined the rest.
-        self.deferred -= self.sure
+        if self._around is None:
+            self.deferred -= self.sure
+
+    def _may_be_called(self) -> None:
+        """Count what functions read that may run from now on, as far as it is not set by now."""
+        self.called |= self._asleep - self._visible
+        self._asleep.clear()
+
+    @property
+    def _visible(self) -> set[str]:
+        """What code inside can rely on to be set: it does not see what a class has for itself."""
+        return self.sure if self._around is None else self._around
 
     def _visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.stmt) and not isinstance(node, _DEFINES):
+            self._may_be_called()
         visitor = _VISITORS.get(type(node))
         if visitor is not None:
             visitor(self, node)
@@ -125,9 +146,23 @@ class _Finder:
         self._all([*node.args.defaults, *node.args.kw_defaults])
 
     def _handler(self, node: ast.ExceptHandler) -> None:
+        before = set(self.sure)
         if node.name:
             self._write(node.name)
         self._branched(node)
+        self.sure = before
+
+    def _case(self, node: ast.match_case) -> None:
+        before = set(self.sure)
+        self._all(ast.iter_child_nodes(node))
+        self.sure = before
+
+    def _compare(self, node: ast.Compare) -> None:
+        """Visit `a < b < c`, of which the third is only looked at if it still matters."""
+        self._all([node.left, node.comparators[0]])
+        before = set(self.sure)
+        self._all(node.comparators[1:])
+        self.sure = before
 
     def _pattern(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
         name = node.rest if isinstance(node, ast.MatchMapping) else node.name
@@ -148,6 +183,8 @@ class _Finder:
                 self.reads.add(node.id)
             if isinstance(node.ctx, ast.Del):
                 self.writes.add(node.id)
+                if self._around is not None:
+                    self.sure.discard(node.id)  # from now on it means what is around the class
 
     def _part(self, node: ast.Attribute | ast.Subscript) -> None:
         """Visit `a.b` or `a[b]`; storing into a part of a variable changes that variable."""
@@ -185,6 +222,19 @@ class _Finder:
                 return
         self._all(list(node.targets) if isinstance(node, ast.Assign) else [node.target])
 
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+        self._visit(node.iter)
+        before = set(self.sure)
+        self._visit(node.target)
+        after = set(self.sure) if _has_any(node.iter) else before
+        self._all(node.body)
+        # What the body sets is sure unless it may be left half way.
+        ends = any(isinstance(each, ast.Break | ast.Continue) for each in ast.walk(node))
+        after = set(self.sure) if after is not before and not ends else after
+        self.sure = set(after)
+        self._all(node.orelse)  # which also runs if there was nothing to go through
+        self.sure = after
+
     def _branching(self, node: ast.stmt) -> None:
         for field in ("test", "iter", "subject"):
             if (first := getattr(node, field, None)) is not None:
@@ -220,7 +270,10 @@ class _Finder:
         )
         self._visit(first)
         before = set(self.sure)
-        self._all(rest)
+        for each in rest:
+            self._visit(each)
+            if isinstance(node, ast.IfExp):
+                self.sure = set(before)
         self.sure = before
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -234,11 +287,12 @@ class _Finder:
         self._all(list(node.decorator_list))
         if isinstance(node, ast.ClassDef):
             self._all([*node.bases, *(keyword.value for keyword in node.keywords)])
-            inner = _Finder()
+            inner = _Finder(around=self._visible)
             inner.block(node.body)
-            self.reads |= inner.reads - self.sure
+            self.reads |= inner.reads - self._visible
             self.deferred |= inner.deferred
-            self.called |= inner.called - self.sure - _own_name(node)
+            self.shared |= inner.shared
+            self._asleep |= inner.called - self._visible - _own_name(node)
         else:
             arguments = node.args
             self._all([*arguments.defaults, *arguments.kw_defaults])
@@ -246,9 +300,12 @@ class _Finder:
         self._write(node.name)
 
     def _function_body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        free, globals_written = _free_names(node)
+        free, globals_written, shared = _free_names(node)
         self.deferred |= free
-        self.called |= free - self.sure - _own_name(node)
+        self.shared |= shared
+        self._asleep |= free - self._visible - _own_name(node)
+        if not _own_name(node):
+            self._may_be_called()  # by whoever decorates it, or has it in hand
         self.writes |= globals_written
 
     def _comprehension(
@@ -260,14 +317,16 @@ class _Finder:
             for name in ast.walk(generator.target)
             if isinstance(name, ast.Name)
         }
+        self._visit(node.generators[0].iter)  # around it, where its own names mean nothing
         inner = _Finder()
-        inner.sure = self.sure | bound
-        for generator in node.generators:
-            inner._all([generator.iter, *generator.ifs])
+        inner.sure = self._visible | bound
+        for number, generator in enumerate(node.generators):
+            inner._all([*([generator.iter] if number else []), *generator.ifs])
         inner._all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
         self.reads |= inner.reads - bound
         self.deferred |= inner.deferred - bound
         self.called |= inner.called - bound
+        self.shared |= inner.shared
         self.writes |= inner.writes
 
 
@@ -279,6 +338,19 @@ _WAITING = frozenset(
         "total_ordering", "vectorize", "wraps",
     }
 )  # fmt: skip
+
+
+# Contexts of libraries that let errors out, and modules whose `open` opens a file.
+_LETS_ERRORS_OUT = frozenset(
+    {
+        "BytesIO", "Lock", "NamedTemporaryFile", "Pool", "ProcessPoolExecutor", "RLock", "StringIO",
+        "TarFile", "TemporaryDirectory", "TemporaryFile", "ThreadPoolExecutor", "ZipFile",
+        "catch_warnings", "closing", "connect", "errstate", "localcontext", "nullcontext", "open",
+        "option_context", "printoptions", "rc_context", "redirect_stderr", "redirect_stdout",
+        "urlopen",
+    }
+)  # fmt: skip
+_OPENING = frozenset({"bz2", "codecs", "gzip", "io", "lzma", "os", "tarfile", "tokenize"})
 
 
 def _own_name(node: ast.AST) -> set[str]:
@@ -294,23 +366,53 @@ def _own_name(node: ast.AST) -> set[str]:
     return {node.name} if alone else set()
 
 
+def _has_any(node: ast.expr) -> bool:
+    """Tell whether there is surely something to go through."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return any(not isinstance(each, ast.Starred) for each in node.elts)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return isinstance(node, ast.Constant) and bool(node.value)
+    if node.func.id != "range" or node.keywords or len(node.args) > 2:
+        return False
+    given = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
+    numbers = [each for each in given if isinstance(each, int)]
+    return len(numbers) == len(given) > 0 and len(range(*numbers)) > 0
+
+
 def _is_open(node: ast.expr) -> bool:
-    """Tell whether this opens a file: such a context never swallows an error."""
+    """Tell whether this is a context that never swallows an error, such as an open file."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func
+    if isinstance(called, ast.Attribute) and called.attr == "open":
+        return isinstance(called.value, ast.Name) and called.value.id in _OPENING
     name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-    return name == "open"
+    return name in _LETS_ERRORS_OUT
 
 
 def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
+def _own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield what is in a function's body, but not in functions and classes inside it."""
+    for node in body:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _own_statements(ast.iter_child_nodes(node))
+
+
+def _declared_in(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+
+
 def _free_names(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
-) -> tuple[set[str], set[str]]:
-    """Return the names a function takes from the notebook, and those it declares global."""
+) -> tuple[set[str], set[str], set[str]]:
+    """Return the names a function takes from the notebook, and those declared global in it.
+
+    Last, those it takes because they are: functions around it may have a variable of that name.
+    """
     arguments = function.args
     bound = {
         argument.arg
@@ -318,17 +420,13 @@ def _free_names(
     }
     bound |= {extra.arg for extra in (arguments.vararg, arguments.kwarg) if extra is not None}
     body = function.body if isinstance(function.body, list) else [ast.Expr(function.body)]
-    declared = {
-        name
-        for part in body
-        for node in ast.walk(part)
-        if isinstance(node, ast.Global)
-        for name in node.names
-    }
+    declared = _declared_in(node for part in body for node in ast.walk(part))
+    own = _declared_in(_own_statements(body))
     inner = _Finder()
     inner.block(body)
-    local = (inner.writes | bound) - declared
-    return (inner.reads | inner.deferred) - local, declared
+    local = (inner.writes | bound) - own
+    shared = inner.shared | (((inner.reads | inner.deferred) - local) & own)
+    return ((inner.reads | inner.deferred) - local) | shared, declared, shared
 
 
 _VISITORS: dict[type[ast.AST], Callable[[_Finder, Any], None]] = {
@@ -346,10 +444,13 @@ _VISITORS: dict[type[ast.AST], Callable[[_Finder, Any], None]] = {
     **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr), _Finder._assignment),
     ast.ExceptHandler: _Finder._handler,
     **dict.fromkeys(
-        (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match),
+        (ast.If, ast.While, ast.Try, ast.TryStar, ast.Match),
         _Finder._branching,
     ),
+    **dict.fromkeys((ast.For, ast.AsyncFor), _Finder._for),
     **dict.fromkeys((ast.With, ast.AsyncWith), _Finder._with),
+    ast.match_case: _Finder._case,
+    ast.Compare: _Finder._compare,
     **dict.fromkeys((ast.BoolOp, ast.IfExp), _Finder._choice),
     **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _Finder._pattern),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_OPTIMIZED
 from types import CodeType
@@ -15,6 +16,11 @@ _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
 _DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
+# `pandas.eval`, `numexpr.evaluate`; a query marks variables with an @.
+_EVALUATES = frozenset({"eval", "evaluate"})
+LOOK_UP = _EVALUATES | {"query"}
+_WORD, _AT_NAME = re.compile(r"[A-Za-z_]\w*"), re.compile(r"@([A-Za-z_]\w*)")
+_DELETES = frozenset({"DELETE_NAME", "DELETE_GLOBAL"})
 _IN_CLASS = frozenset({"STORE_NAME", "DELETE_NAME"})
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -34,8 +40,8 @@ class CodeNames:
     """
 
     __slots__ = (
-        "attributes", "beginning", "bound", "dormant", "early", "imports", "may_call", "may_warn",
-        "patches", "reads", "stars", "strings", "sure", "within", "writes",
+        "attributes", "beginning", "bound", "dormant", "early", "imports", "looks_up",
+        "may_call", "may_warn", "patches", "reads", "stars", "strings", "sure", "within", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +58,8 @@ class CodeNames:
         # Of these, what functions import for themselves.
         self.within = imports
         self.beginning = Beginning()
+        # Variables that it gives to a library as a text in which others may be named.
+        self.looks_up: frozenset[str] = frozenset()
         # It can give a warning that no library gives, or has functions that it may call.
         self.may_warn = self.may_call = False
         # Names that it gives to what it imports, each with the library.
@@ -103,6 +111,8 @@ def names_in(code: CodeType) -> CodeNames:
             continue
         if step.opname in _WRITES and (step.opname not in _IN_CLASS or not _is_of_class(code)):
             writes.add(str(step.argval))
+            if step.opname in _DELETES:
+                reads.add(str(step.argval))  # it has to be there, and is let go
         elif step.opname in _ATTRIBUTES:
             attributes.add(str(step.argval))
             if step.opname == "IMPORT_NAME":
@@ -128,7 +138,9 @@ def names_in(code: CodeType) -> CodeNames:
         elif isinstance(constant, str):
             strings.add(constant)
     found = CodeNames(
-        frozenset(reads) | unnamed_history(reads, attributes, strings),
+        frozenset(reads)
+        | unnamed_history(reads, attributes, strings)
+        | asked_for(attributes, strings),
         frozenset(writes),
         frozenset(attributes),
         frozenset(strings),
@@ -137,6 +149,14 @@ def names_in(code: CodeType) -> CodeNames:
     )
     found.may_warn = may_warn
     return found
+
+
+def asked_for(attributes: set[str], strings: set[str]) -> frozenset[str]:
+    """Return the variables that texts name to a library, which looks them up in the frame."""
+    if attributes.isdisjoint(_EVALUATES) and "query" not in attributes:
+        return frozenset()
+    pattern = _AT_NAME if attributes.isdisjoint(_EVALUATES) else _WORD
+    return frozenset(name for text in strings for name in pattern.findall(text))
 
 
 def _is_of_class(code: CodeType) -> bool:
@@ -156,6 +176,9 @@ def _set_in_class(code: CodeType) -> dict[str, int]:
             break
         if step.opname == "STORE_NAME":
             found.setdefault(str(step.argval), step.offset)
+    for step in dis.get_instructions(code):
+        if step.opname == "DELETE_NAME":
+            found.pop(str(step.argval), None)
     return found
 
 

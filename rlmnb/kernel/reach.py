@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rlmnb.graph.names import order_of_use
-from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, CodeNames, names_in
+from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_for, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.settings import beginning_of, is_quiet_magic
 from rlmnb.kernel.timed import unwrapped
@@ -21,12 +21,13 @@ _OPAQUE_NAMES = frozenset(
     {"exec", "eval", "globals", "locals", "vars", "dir", "get_ipython", "__import__", "compile"}
 )
 # So it can when it runs the tests that the notebook has, or gives code as a text.
-_TESTS, _RUNS = frozenset({"unittest"}), frozenset({"main"})
+_TESTS = frozenset({"cProfile", "profile", "timeit", "trace", "unittest"})
+_RUNS = frozenset({"main", "repeat", "run", "runctx", "timeit"})
 _MAIN = "__main__"
+_MODULES = frozenset({"import_module", "modules"})
 # With one of these a cell can bring back an object whose class it does not name.
 _PICKLES = frozenset({"pickle", "cloudpickle", "dill", "joblib", "shelve"})
 _LOADS = frozenset({"load", "loads", "open", "Unpickler"})
-_AT_NAME = re.compile(r"@([A-Za-z_]\w*)")
 
 
 class _Dormant(ast.NodeTransformer):
@@ -110,14 +111,9 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
             return None
     found = names_in(code)
     sure, early = order or (frozenset(), found.reads)
-    # Names inside a query are looked up by pandas, in the caller's frame.
-    queried = frozenset(
-        name
-        for text in (found.strings if found.attributes & {"query", "eval"} else ())
-        for name in _AT_NAME.findall(text)
-    )
+    queried = asked_for(set(found.attributes), set(found.strings))
     names = CodeNames(
-        found.reads | queried,
+        found.reads,
         found.writes | commands,
         found.attributes,
         found.strings,
@@ -130,6 +126,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     names.dormant = dormant
     names.beginning, names.within, names.bound = beginning, within, bound
     names.may_warn, names.may_call = may_warn, _has_functions(tree)
+    names.looks_up = _looks_up(tree)
     names.stars = frozenset(
         node.module
         for node in ast.walk(tree)
@@ -194,10 +191,23 @@ def _is_odd(node: ast.AST) -> bool:
     if isinstance(node, ast.Call | ast.Subscript):
         called = node.func if isinstance(node, ast.Call) else node.value
         return not isinstance(called, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    if isinstance(node, ast.Name):
+        return node.id == "NotImplemented"
     # Nobody waits for a coroutine; in a `finally`, a return hides an error; `~True`.
     return isinstance(node, ast.AsyncFunctionDef | ast.Invert) or (
         isinstance(node, ast.Try | ast.TryStar) and bool(node.finalbody)
     )
+
+
+def _looks_up(tree: ast.Module) -> frozenset[str]:
+    """Return the variables that code gives to a query of a library, which may name others."""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args
+    ]
+    asking = [node.args[0] for node in calls if getattr(node.func, "attr", "") in LOOK_UP]
+    return frozenset(node.id for node in asking if isinstance(node, ast.Name))
 
 
 def _has_functions(tree: ast.Module) -> bool:
@@ -250,6 +260,7 @@ def follow(
     refs_of: Callable[[str], Iterable[str]],
     around: Iterable[str] = (),
     has_last_words: Callable[[str], bool] = lambda _: False,
+    is_text: Callable[[str], bool] = lambda _: True,
 ) -> Reach:
     """Close a cell's names over what each refers to.
 
@@ -274,11 +285,13 @@ def follow(
                 leads_to |= asleep.pop(called)
             refs |= leads_to
             waiting.extend(leads_to)
-    pickled = found & _PICKLES and names.attributes & _LOADS
-    tested = found & _TESTS and names.attributes & _RUNS
+    every = found | names.reads
+    pickled = every & _PICKLES and names.attributes & _LOADS
+    tested = every & _TESTS and names.attributes & _RUNS
     # Many a cell asks only whether it is the main module.
-    ours = "modules" in names.attributes
+    ours = not names.attributes.isdisjoint(_MODULES)
     told = any(_MAIN in text and (ours or text != _MAIN) for text in names.strings)
-    opaque = bool(found & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
-    any_name = opaque or told or bool(pickled or tested)
+    told = told or (ours and "__name__" in names.reads)
+    opaque = bool(every & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
+    any_name = opaque or told or bool(pickled or tested) or any(map(is_text, names.looks_up))
     return Reach(frozenset(found), any_name, frozenset(refs))
