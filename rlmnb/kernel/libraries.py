@@ -232,9 +232,12 @@ def _logging() -> Any:
         if isinstance(logger, logging.Logger)
     }
     plain: tuple[Any, ...] = (logging.NOTSET, False, True, [])
-    return logging.root.manager.disable, {
-        name: how for name, how in sorted(found.items()) if how != plain
-    }
+    captures = getattr(logging, "_warnings_showwarning", None) is not None
+    return (
+        logging.root.manager.disable,
+        captures,
+        {name: how for name, how in sorted(found.items()) if how != plain},
+    )
 
 
 def accessors_of_pandas() -> dict[str, Any]:

@@ -70,9 +70,10 @@ class Seeing:
         shown = any(name.startswith("$shell") for name in self._hidden.leads_to)
         own = {WARNS} if code.may_warn else set()
         if settings.is_all and not shown and not any(group.has_last_words for group in let_go):
+            unseen = QUIET - ({"$warnings"} if own else set())
             if code.imports or code.beginning.shows:
-                return unseen_by_imports(code.imports) & unseen_by(own)
-            return QUIET - ({"$warnings"} if own else set())
+                unseen = unseen_by_imports(code.imports) & unseen_by(own)
+            return unseen - self._kept_by(code.beginning.looks_into)
         packages = own | {name.partition(".")[0] for name in code.within}
         packages |= {CALLS} if code.may_call else set()
         for name in look.reads | code.reads:
@@ -90,6 +91,15 @@ class Seeing:
             packages |= also
             unseen &= unseen_by(also)
         return unseen
+
+    def _kept_by(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the state that is there to be had as attributes of modules of these names."""
+        found: frozenset[str] = frozenset()
+        for name in names:
+            value = self._groups.namespace.get(name, sys.modules.get(name))
+            module = getattr(value, "__name__", UNKNOWN)
+            found |= QUIET if module in ("sys", UNKNOWN) else {"$patched", "$patched.python"}
+        return found
 
     def _packages_of(self, name: str) -> frozenset[str]:
         """Return the libraries that whatever has a name is made with."""

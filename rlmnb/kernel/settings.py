@@ -10,7 +10,8 @@ import ast
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,8 @@ class Beginning:
     is_all: bool = False
     # One of them has a value that may be shown.
     shows: bool = False
+    # They look at attributes of what these names stand for, or of modules.
+    looks_into: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -56,7 +59,41 @@ def beginning_of(tree: ast.Module) -> Beginning:
             break
         found.append(statement)
     shows = any(isinstance(each, ast.Expr) for each in found)
-    return Beginning(tuple(found), len(found) == len(tree.body), shows)
+    looks_into = frozenset(name for each in found for name in _looked_into(each))
+    return Beginning(tuple(found), len(found) == len(tree.body), shows, looks_into)
+
+
+def _looked_into(node: ast.stmt) -> Iterator[str]:
+    """Yield the names of what a statement has attributes of, taken for their value."""
+    if isinstance(node, ast.ImportFrom):
+        yield (node.module or "").partition(".")[0]
+    for part in _evaluated(node):
+        for each in ast.walk(part):
+            if isinstance(each, ast.Attribute):
+                base = each.value
+                while isinstance(base, ast.Attribute):
+                    base = base.value
+                if not isinstance(base, ast.Constant):
+                    yield base.id if isinstance(base, ast.Name) else "?"
+
+
+def _evaluated(node: ast.stmt) -> Iterator[ast.expr]:
+    """Yield what a statement of this kind evaluates to have its value."""
+    if isinstance(node, ast.ClassDef):
+        for part in node.body:
+            yield from _evaluated(part)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from node.args.defaults
+        yield from (each for each in node.args.kw_defaults if each is not None)
+        yield from _annotations(node)
+    elif isinstance(node, ast.AnnAssign):
+        yield from (each for each in (node.annotation, node.value) if each is not None)
+    elif isinstance(node, ast.Expr | ast.Assign):
+        value = node.value
+        if isinstance(value, ast.Call):
+            yield from [*value.args, *(each.value for each in value.keywords)]
+        else:
+            yield value
 
 
 def _may_begin(node: ast.stmt) -> bool:
@@ -176,10 +213,10 @@ def _take_in(
             return False  # it runs code of the user's own
         moved.difference_update((each.asname or each.name).partition(".")[0] for each in node.names)
         return True
-    if isinstance(node, ast.ClassDef):
-        return _PLAIN.isdisjoint(namespace) and _is_plain_class(namespace.get(node.name), node)
     if not _Names(namespace, moved).are_of_modules(node):
         return False
+    if isinstance(node, ast.ClassDef):
+        return _PLAIN.isdisjoint(namespace) and _is_plain_class(namespace.get(node.name), node)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return _take_in_call(node.value, _Names(namespace, moved), found)
     if isinstance(node, ast.Assign):
@@ -199,6 +236,15 @@ def _is_plain_class(found: Any, node: ast.ClassDef) -> bool:
     return not any("__init_subclass__" in vars(each) for each in found.__mro__[1:-1])
 
 
+def _is_generic(node: ast.expr) -> bool:
+    """Tell whether this has parameters between brackets and runs no code of the notebook's."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name in _GENERIC
+
+
+_GENERIC = frozenset({*typing.__all__, "dict", "frozenset", "list", "set", "tuple", "type"})
+
+
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.Import):
         return [each.name for each in node.names]
@@ -214,15 +260,17 @@ class _Names:
         self._moved = moved
 
     def are_of_modules(self, node: ast.stmt) -> bool:
-        """Tell whether what a setting is set to is what modules have, and no object's property."""
-        value = node.value if isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign) else None
-        given = [*value.args, *value.keywords] if isinstance(value, ast.Call) else [value]
-        inside = [each for part in given if part is not None for each in ast.walk(part)]
+        """Tell whether what a statement takes is what modules have, and no object's property."""
+        inside = [each for part in _evaluated(node) for each in ast.walk(part)]
         return all(
             isinstance(each.value, ast.Constant)
             or isinstance(self.find(each.value), types.ModuleType)
             for each in inside
             if isinstance(each, ast.Attribute)
+        ) and all(
+            _is_generic(each.value) or isinstance(self.find(each.value), types.ModuleType)
+            for each in inside
+            if isinstance(each, ast.Subscript)
         )
 
     def find(self, node: ast.expr) -> Any:
@@ -330,9 +378,9 @@ def _is_some(node: ast.expr) -> bool:
     return not isinstance(node, ast.Name)
 
 
-def _chance(state: str) -> Callable[[list[Any], list[str]], _Keys]:
-    """Return what tells that a generator is seeded: where it was before is then no matter."""
-    return lambda given, named: [state] if len(given) == 1 and not named else None
+def _whole(state: str, given: int = 1) -> Callable[[list[Any], list[str]], _Keys]:
+    """Return what tells that all of a state is set: what it was before is then no matter."""
+    return lambda values, named: [state] if len(values) == given and not named else None
 
 
 def _pandas(given: list[Any], named: list[str]) -> _Keys:
@@ -383,8 +431,11 @@ def _matplotlib_backend(given: list[Any], named: list[str]) -> _Keys:
 
 
 _SETTERS: dict[tuple[str, str], Callable[[list[Any], list[str]], _Keys]] = {
-    ("random", "seed"): _chance("$random"),
-    ("numpy.random", "seed"): _chance("$numpy.random"),
+    ("random", "seed"): _whole("$random"),
+    ("numpy.random", "seed"): _whole("$numpy.random"),
+    ("sys", "setrecursionlimit"): _whole("$recursion limit"),
+    ("gc", "disable"): _whole("$gc", given=0),
+    ("gc", "enable"): _whole("$gc", given=0),
     ("pandas", "set_option"): _pandas,
     ("numpy", "set_printoptions"): _numpy_prints,
     ("numpy", "seterr"): _numpy_errors,
@@ -408,6 +459,8 @@ def _set_by(target: ast.expr, names: _Names) -> _Keys:
         return None
     if not isinstance(target, ast.Attribute):
         return None
+    if target.attr == "argv" and names.find(target.value) is sys:
+        return ["$argv"]
     if isinstance(target.value, ast.Call):
         decimal: Any = sys.modules.get("decimal")
         called = names.find(target.value.func)

@@ -37,19 +37,19 @@ _SYSTEM = PROCESS | _PLACE
 # and parts of it, and libraries, that look at some.
 _LOOKS_AT: dict[str, frozenset[str]] = {
     **dict.fromkeys(("random", "re", "typing"), frozenset({"$warnings"})),
-    **dict.fromkeys(("base64", "contextlib", "fnmatch", "hashlib", "struct", "zlib"), PROCESS),
+    **dict.fromkeys(("base64", "fnmatch", "hashlib", "struct", "zlib"), PROCESS),
     **dict.fromkeys(("calendar", "datetime", "time"), PROCESS | {"$warnings"}),
     **dict.fromkeys(
         (
-            "_io", "glob", "io", "nt", "ntpath", "os", "pathlib", "posix", "posixpath",
-            "rlmnb", "shutil", "tempfile", "zipfile",
+            "_io", "contextlib", "glob", "io", "nt", "ntpath", "os", "pathlib", "posix",
+            "posixpath", "rlmnb", "shutil", "tempfile", "zipfile",
         ),
         _SYSTEM | {"$warnings"},
     ),
     "IPython": _SYSTEM | {"$autoreload", "$warnings"},
     **dict.fromkeys(("csv", "_csv"), PROCESS | {"$csv"}),
     "decimal": frozenset({"$decimal"}),
-    "logging": _SYSTEM | {"$logging"},
+    "logging": _SYSTEM | {"$logging", "$warnings"},
     "numpy": _SYSTEM | {"$numpy", "$warnings"},
     "pandas": _ALL,
     "matplotlib": _ALL - {"$pandas"},
