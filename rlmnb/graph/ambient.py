@@ -11,6 +11,46 @@ from collections.abc import Iterable, Mapping
 from rlmnb.digest import of_value
 
 INITIAL = "initial"
+_MODULE = "$module:"
+# What it is called where a person reads of it: as a whole, and one key of it.
+_SPOKEN = {
+    "$argv": "sys.argv",
+    "$autoreload": "autoreload",
+    "$builtins": "what cells set among the builtins",
+    "$csv": "the csv dialects",
+    "$cwd": "the working directory",
+    "$decimal": "decimal's context",
+    "$directories": "the list of directories of %cd",
+    "$environ": "the environment",
+    "$extensions": "the loaded extensions",
+    "$figures": "the open figures",
+    "$gc": "the garbage collector",
+    "$inline": "how figures are shown",
+    "$locale": "the locale",
+    "$logging": "the logging setup",
+    "$matplotlib": "matplotlib's settings",
+    "$numpy": "numpy's settings",
+    "$numpy.random": "numpy's random generator",
+    "$pandas": "pandas' options",
+    "$patched": "what cells set in libraries",
+    "$patched.python": "what cells set in Python's own modules",
+    "$python": "Python's settings",
+    "$random": "the random generator",
+    "$recursion limit": "the recursion limit",
+    "$shell": "the shell's settings",
+    "$signals": "the signal handlers",
+    "$streams": "sys.stdout or sys.stderr",
+    "$sys.path": "sys.path",
+    "$warnings": "the warnings filters",
+}
+_KEYS = {
+    "$decimal": "decimal's {}",
+    "$environ": "the environment variable {}",
+    "$matplotlib": "matplotlib's {}",
+    "$numpy": "numpy's {}",
+    "$pandas": "the pandas option {}",
+    "$shell": "the shell's {}",
+}
 CHANCE = ("$random", "$numpy.random")
 _ONLY_WHEN_USED = (*CHANCE, "$figures")
 
@@ -29,6 +69,16 @@ def split(name: str) -> tuple[str, str | None]:
     """Return the piece of state that a name belongs to, and which key of it the name is."""
     state, bracket, key = name.partition("[")
     return state, key[:-1] if bracket else None
+
+
+def spoken(name: str) -> str:
+    """Return what a person calls this; variables have their own names."""
+    if name.startswith(_MODULE):
+        return f"module {name.removeprefix(_MODULE)}"
+    state, key = split(name)
+    if key is not None and state in _KEYS:
+        return _KEYS[state].format(key)
+    return _SPOKEN.get(state, name)
 
 
 def state_of(name: str) -> str:

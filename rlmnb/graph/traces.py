@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlmnb.graph.ambient import CHANCE, INITIAL, state_of
+from rlmnb.graph.ambient import CHANCE, INITIAL, spoken, state_of
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.disk import Files
 from rlmnb.graph.environment import (
@@ -80,7 +80,7 @@ def _history_causes(run: Run, env: Environment) -> list[str]:
     if not run["history"]:
         return []
     if run.get("by_hand"):
-        return ["looks at earlier outputs, and was run by hand"]
+        return ["looks at earlier outputs or inputs, whose order only a replay makes certain"]
     if run.get("above") != env.above(run):
         return ["looks at earlier outputs, and other cells are above it now"]
     return []
@@ -203,19 +203,20 @@ def _read_causes(cell_id: str, run: Run, env: Environment) -> list[str]:
         if run.get("by_hand") and name in CHANCE and name not in env.names:
             continue  # a generator that no cell above has seeded may be anywhere
         told.add(shown)
+        said = spoken(shown)
         if isinstance(now, Changing):
-            causes.append(f"{shown} from {now.cell_id} changes")
+            causes.append(f"{said} from {now.cell_id} changes")
             continue
         if (strange := _out_of_order(cell_id, shown, run, env)) is not None:
             causes.append(strange)
             continue
         producer = env.producer(shown)
         if now == ABSENT:
-            causes.append(f"{shown} is set by no cell above")
+            causes.append(f"{said} is set by no cell above")
         elif then == ABSENT:
-            causes.append(f"{shown} is set now, by {producer}")
+            causes.append(f"{said} is set now, by {producer}")
         else:
-            causes.append(f"{shown} from {producer} changed" if producer else f"{shown} changed")
+            causes.append(f"{said} from {producer} changed" if producer else f"{said} changed")
     return list(dict.fromkeys(causes))
 
 
@@ -248,13 +249,13 @@ def _out_of_order(cell_id: str, name: str, run: Run, env: Environment) -> str | 
         if each != name and (name[:1] != "$" or state_of(each) != name):
             continue
         if origin == cell_id:
-            return f"{each} was left by an earlier run of this cell"
+            return f"{spoken(each)} was left by an earlier run of this cell"
         if origin == "":
-            return f"{each} was changed between two cells"
+            return f"{spoken(each)} was changed between two cells"
         if origin not in env.outputs:
-            return f"{each} came from {origin}, which is not above it"
+            return f"{spoken(each)} came from {origin}, which is not above it"
         if each in run.get("found", ()) and env.own(each) == INITIAL:
-            return f"{each} was left by an earlier run of {origin}"
+            return f"{spoken(each)} was left by an earlier run of {origin}"
     return None
 
 
