@@ -58,6 +58,8 @@ _CLASS_NOISE = frozenset(
         "_abc_impl", "__slotnames__",
     }
 )  # fmt: skip
+# Python warns of some that these can give.
+_WARNED_OF = frozenset({"__complex__", "__float__", "__index__", "__int__", "__trunc__"})
 _MOST_OBJECTS = 4_000_000
 # Deeper than this pickle's own recursion could end the process; such values are made again.
 _DEEPEST_STORED = 200
@@ -200,6 +202,7 @@ class Walk:
         if self._shared.count > _MOST_OBJECTS or self._depth > _DEEPEST:
             raise RecursionError
         if self._depth > _DEEPEST_STORED:
+            self._packages.add(CALLS)  # to go through it is to call oneself, in C
             self.problem = self.problem or "too deeply nested to store"
         self._told(kind, value)
         self._depth -= 1
@@ -372,6 +375,8 @@ class Walk:
 
     def _proxy(self, value: Any) -> None:
         self._tell(b"proxy")
+        if is_empty_metadata(value):
+            return
         self._value(next(each for each in gc.get_referents(value)))
 
     def _weak(self, value: Any) -> None:
@@ -450,6 +455,8 @@ class Walk:
         self._value(type(value) if type(value) is not type else None)
         if not can_keep_slots(value):
             self.problem = self.problem or "a class with slots of an iterator"
+        if not _WARNED_OF.isdisjoint(vars(value)):
+            self._packages.add(WARNS)
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
@@ -599,6 +606,11 @@ class Walk:
             self.ids -= held
         self._value(list(items) if items is not None else None)
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
+
+
+def is_empty_metadata(value: Any) -> bool:
+    """Tell whether this is what every field of every dataclass has that has no metadata."""
+    return value is getattr(sys.modules.get("dataclasses"), "_EMPTY_METADATA", None)
 
 
 def _is_found(value: Any, name: str) -> bool:

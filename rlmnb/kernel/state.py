@@ -25,7 +25,7 @@ import cloudpickle
 
 from rlmnb.errors import ObjectError
 from rlmnb.files import Lock, make_directory, read_bytes, write_atomic
-from rlmnb.kernel.canonical import importable_name, singleton_name
+from rlmnb.kernel.canonical import importable_name, is_empty_metadata, singleton_name
 from rlmnb.kernel.classes import (
     equal_to_inherited,
     fill_class,
@@ -144,6 +144,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _make_function, args, state, None, None, _fill_function
         if kind is _Cached:
             return _make_cached, (value.cache_parameters(), value.__wrapped__)
+        if kind is types.MappingProxyType and is_empty_metadata(value):
+            return _empty_metadata, ()
         if kind is types.MappingProxyType:
             return types.MappingProxyType, (gc.get_referents(value)[0],)
         is_array = kind.__module__ == "numpy" and kind.__name__ == "ndarray"
@@ -193,6 +195,10 @@ def _module_of(contents: dict[str, Any]) -> tuple[str, str] | None:
     name = contents.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
     return (_MODULE, name) if module is not None and vars(module) is contents else None  # type: ignore[return-value]
+
+
+def _empty_metadata() -> Any:
+    return importlib.import_module("dataclasses")._EMPTY_METADATA
 
 
 def _make_cached(parameters: dict[str, Any], function: Any) -> Any:
