@@ -48,11 +48,23 @@ class Files:
         causes = (
             self._read(cell, run, env) + self._written(cell, run, env) + self._asked(cell, run, env)
         )
-        return causes + [
-            f"the files in {path} changed"
-            for path, then in run["listed"].items()
-            if self._listing(path, then, env) != then
-        ]
+        for path, then in run["listed"].items():
+            if self._listing(path, then, env) != then:
+                left = [each for each in self.abandoned if _folder_of(each) == path]
+                causes.append(self._abandoned(left[0]) if left else f"the files in {path} changed")
+            elif by := self._changing_in(path, env):
+                causes.append(f"the files in {path} may change: {by} runs again")
+        return causes
+
+    @staticmethod
+    def _changing_in(folder: str, env: Environment) -> str | None:
+        """Return a cell above that will run, and has written in a directory."""
+        found = (
+            left.cell_id
+            for path, left in env.files.items()
+            if isinstance(left, Changing) and _folder_of(path) == folder
+        )
+        return next(found, None)
 
     def _listing(self, folder: str, then: list[str] | str, env: Environment) -> list[str] | str:
         """Return what is in a directory after the cells so far."""
@@ -93,6 +105,8 @@ class Files:
                     continue
                 # The notebook's own later write is part of its story, not a change from outside.
                 if now == self.last_written.get(path):
+                    if path in run.get("named", ()):
+                        continue  # as the place where a cell further down is to write it
                     if self._came_early(path, version["hash"], by_hand=run.get("by_hand", False)):
                         causes.append(_found_early(path, self.last_writers[path], cell))
                     continue
@@ -157,6 +171,10 @@ class Files:
         return causes
 
 
+def _folder_of(path: str) -> str:
+    return path[: max(path.rfind("/"), path.rfind("\\"))]
+
+
 def last_writes(cells: Iterable[CodeCell]) -> tuple[dict[str, str], dict[str, str]]:
     """Return, for each file, the last cell that wrote it and what it left."""
     writers, written = {}, {}
@@ -183,7 +201,7 @@ def first_versions(cells: Iterable[CodeCell]) -> dict[str, str]:
 def abandoned_by(cells: Iterable[CodeCell]) -> dict[str, tuple[str, str]]:
     """Return the files that cells have made by hand and would not make again, and who has."""
     cells = list(cells)
-    written = {path for cell in cells for path in cell.written}
+    written = {path for cell in cells for path in (*cell.written, *cell.folders)}
     return {
         path: (now, cell.cell_id)
         for cell in cells

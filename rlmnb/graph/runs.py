@@ -97,7 +97,8 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys((*_FILES, "settled"), _are_files),
     **dict.fromkeys(("reads", *_MAPS), _is_map),
     **dict.fromkeys(
-        ("deleted", "in_place", "unseen", "updates", "updated_by", "around"), _are_texts
+        ("asked_for", "deleted", "in_place", "named", "unseen", "updates", "updated_by", "around"),
+        _are_texts,
     ),
     **dict.fromkeys(("listed", "sets", "shows", "traced"), _is_table),
     "writes": _are_versions,

@@ -116,6 +116,8 @@ class Watch:
         self.written: set[str] = set()
         self.listed: dict[str, list[str] | None] = {}
         self.flags: set[str] = set()
+        # Files that were not heard to be opened: they are only named.
+        self._named: set[str] = set()
         # A file was opened that is known by its number alone.
         self.by_number = False
         # What commands name, and what stood there when they began.
@@ -127,6 +129,7 @@ class Watch:
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
         self.by_number = False
+        self._named = set()
         self._at_start = {name: version_of(name) for name in self._ours}
         self._replace(self._asking(_STAT), self._asking(_LSTAT), _asking_first(_ACCESS))
         self._unfound.stand_in()
@@ -203,6 +206,8 @@ class Watch:
         name = self.mine(path)
         if name is None or name in self.written or self._is_passing(name) or _is_tidying_up():
             return
+        if name in self._folders:
+            return  # it has just tried to make it, or to take it away
         # What is found in a directory that the cell itself made is no find.
         if kind == MISSING or all(was != MISSING for was in self._was_above(name)):
             self.asked.setdefault(name, kind)
@@ -276,6 +281,7 @@ class Watch:
         name = self.mine(path)
         if name is None:
             return
+        self._named.discard(name)
         writing = isinstance(flags, int) and flags & _WRITING
         # What the cell itself wrote before is not read from outside.
         only_writing = isinstance(flags, int) and flags & (os.O_TRUNC | os.O_EXCL)
@@ -400,11 +406,13 @@ class Watch:
         if _KEPT_BESIDE.isdisjoint(name.split(os.sep)):
             self.listed[name] = names_in(name)
 
-    def note(self, path: str) -> None:
-        """Take down a file that is known by other means to have been read."""
+    def note(self, path: str, *, only_named: bool = False) -> None:
+        """Take down a file that is known by other means to have been read, or is named at least."""
         name = self.mine(path)
         if name is not None and name not in self.read and name not in self.written:
             self._look(name)
+            if only_named:
+                self._named.add(name)
 
     def note_missing(self, path: str) -> None:
         """Take down that something would have been read if it had been there, and was not."""
@@ -453,7 +461,10 @@ class Watch:
         }
         for path in folders:
             self._first.setdefault(path, self._folders[path])
+        # Asked for, and there already: an earlier run of the cell may have made them.
+        asked_for = [path for path, was in self._folders.items() if was == kind_of(path) != MISSING]
         return {
+            **({"asked_for": sorted(asked_for)} if asked_for else {}),
             **({"folders": folders} if folders else {}),
             **({"open": still_open} if (still_open := _open_among(self.written)) else {}),
             "files_read": {
@@ -472,9 +483,10 @@ class Watch:
             "asked": {
                 path: kind
                 for path, kind in self.asked.items()
-                if path not in self.read and path not in self.listed
+                if (path not in self.read or path in self._named) and path not in self.listed
             },
             "flags": sorted(self.flags),
+            **({"named": sorted(self._named)} if self._named else {}),
         }
 
 

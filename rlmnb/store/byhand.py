@@ -50,18 +50,36 @@ def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> 
         for path, was in each["before"].items()
         if was == MISSING and (path in run["files_written"] or path in run.get("folders", ()))
     }
-    return {**run, "before": {**(run.get("before") or {}), **made}} if made else run
+    again = run.get("asked_for")
+    folders = {
+        path: now
+        for each in earlier
+        for path, now in _mapping(each, "folders").items()
+        if isinstance(again, list) and path in again and now != MISSING
+    }
+    if not made and not folders:
+        return run
+    made |= dict.fromkeys(folders, MISSING)
+    before, left = {**(run.get("before") or {}), **made}, {**_mapping(run, "folders"), **folders}
+    return {**run, "before": before, **({"folders": left} if left else {})}
 
 
 def _with_abandoned(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any]]") -> "dict[str, Any]":
-    """Return a trace that knows which files only earlier runs of the cell have made."""
+    """Return a trace that knows what only earlier runs of the cell have made on the disk."""
     made = {
         path: written.get("hash")
         for each in earlier
         for path, written in _mapping(each, "files_written").items()
         if _mapping(each, "before").get(path) == MISSING and isinstance(written, dict)
     }
-    left = {path: now for path, now in made.items() if path not in run["files_written"]}
+    made |= {
+        path: now
+        for each in earlier
+        for path, now in _mapping(each, "folders").items()
+        if _mapping(each, "before").get(path) == MISSING and now != MISSING
+    }
+    own = {*run["files_written"], *_mapping(run, "folders"), *_mapping(run, "before")}
+    left = {path: now for path, now in made.items() if path not in own}
     return {**run, "abandoned": left} if left else run
 
 
