@@ -148,10 +148,15 @@ class ByHand:
             run["depends"] = self._depends
         for name in trace["deleted"]:
             self._producers.pop(name, None)
-        loosened = [each["version"] for each in run["loosened"]]
-        for version in [*trace["writes"], *loosened]:
-            self._producers.update(dict.fromkeys(version["names"], cell_id))
-        if not loosened:
+        for version in trace["writes"]:
+            # What was only looked at, and is tied to something new, is still its maker's.
+            new = [
+                name
+                for name in version["names"]
+                if trace["reads"].get(name) != version["own"].get(name)
+            ]
+            self._producers.update(dict.fromkeys(new, cell_id))
+        if not run["loosened"]:
             del run["loosened"]
         return run
 
@@ -161,8 +166,10 @@ class ByHand:
 
     def _keep(self, entry: dict[str, Any]) -> None:
         cell_id = entry["cell_id"]
-        self._entries[cell_id] = entry
-        run = entry["run"]
+        # Nobody may ever have saved what it made when it ran before.
+        earlier = [self._entries[cell_id]["run"]] if cell_id in self._entries else []
+        run = byhand.began(entry["run"], earlier)
+        entry = self._entries[cell_id] = {**entry, "run": run}
         if len(self._waiting) < _MOST_WAITING:
             # Which of several runs gets saved, nobody knows yet.
             self._waiting[cell_id, run["text"], run["shown"]] = entry

@@ -25,7 +25,7 @@ from rlmnb.kernel.history import is_history, is_input
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
-from rlmnb.kernel.marks import mark_for
+from rlmnb.kernel.marks import mark_for, may_stay
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 from rlmnb.kernel.restoring import Restoring
@@ -170,11 +170,15 @@ class Tracker:
             return
         unseen = code.writes - code.sure - code.early - led_to.union(*code.dormant.values())
         for name in unseen & look.bindings.keys():
-            mark = mark_for(value := self.namespace.get(name))
-            # Whoever goes through frames, such as `pandas.eval`, has the name in a text.
-            if mark is not None and not any(name in text for text in code.strings):
+            value = self.namespace.get(name)
+            if self.groups.has_last_words(name):
+                continue
+            if (mark := mark_for(value)) is not None:
                 self._aside[name] = (mark, value)
                 self.namespace[name] = mark
+            elif may_stay(value):
+                # While it is alive nothing else can stand in its place and look like it.
+                self._aside[name] = (value, value)
 
     def put_back(self) -> frozenset[str]:
         """Put values back that marks stand for; return the names that were set meanwhile."""
@@ -192,7 +196,13 @@ class Tracker:
         if names is None:
             return NOWHERE
         around = frozenset().union(*self.hidden.leads_to.values())
-        return follow(names, self.groups.refs_of, around, self.groups.has_last_words)
+        return follow(
+            names,
+            self.groups.refs_of,
+            around,
+            self.groups.has_last_words,
+            lambda name: isinstance(self.namespace.get(name), str),
+        )
 
     def doubt(self) -> None:
         """Know that variables may have changed while no cell ran: a thread, a widget, a debugger.
@@ -237,9 +247,12 @@ class Tracker:
             self.groups.forget(name)
         # Setting a variable to what it was is still setting it: the cell would do so again.
         set_anew = self._set_anew(look, now, failed=failed)
-        for name in set_anew & set(reads):
-            if name not in old or not old[name].has_last_words:
-                del reads[name]
+        gone = {name for name in set_anew if name not in old or not old[name].has_last_words}
+        for read in list(reads):
+            # Also how it shared objects with others, if all but one of them are set anew.
+            members = set(read[1:].split("&")) if read[:1] == "&" else {read}
+            if members & gone and len(members - gone) <= 1:
+                del reads[read]
         found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
         versions = [each for each in found if not loosened.issuperset(each.names)]
         reads |= self._reads_behind(versions, look, now, old, set_anew)
@@ -269,8 +282,10 @@ class Tracker:
             for path in self.watch.written:
                 self.store.keep_file(path)
         ambient = self._seeing.seen(look, settings, unseen)
+        or_read = self._or_alone(reads, old, set_anew) | ambient.pop("or_read", {})
         return {
             "reads": reads | ambient.pop("reads"),
+            **({"or_read": or_read} if or_read else {}),
             "writes": writes,
             "loosened": [
                 {
@@ -313,6 +328,21 @@ class Tracker:
                     if held in old and look.bindings.get(held) != now.get(held):
                         reads["~" + held] = old[held].digest
         return reads
+
+    @staticmethod
+    def _or_alone(
+        reads: dict[str, str], old: dict[str, Group], set_anew: frozenset[str]
+    ) -> dict[str, str]:
+        """Return what variables could have been as well that were tied only to what is set anew."""
+        return {
+            read: old[read[1:]].own[read[1:]]
+            for read in reads
+            if read[:1] == "~"
+            and (group := old.get(read[1:])) is not None
+            and group.problem is None
+            and len(group.names) > 1
+            and set_anew.issuperset({*group.names} - {read[1:]})
+        }
 
     @staticmethod
     def _in_place(look: Look, now: dict[str, int], versions: list[Group]) -> dict[str, Any]:
@@ -386,8 +416,9 @@ class Tracker:
     def _changed_names(self, look: Look, now: dict[str, int]) -> tuple[set[str], set[str]]:
         """Return the names whose value may have changed: touched, rebound or new.
 
-        Apart from them, those which only hold a function or class that has lost its name: they
-        hold another thing from now on. In a kernel that stays, they may be left from cells below.
+        Apart from them, those that are loosened from what they were tied to: they hold a function
+        or class that has lost its name, or share objects with what another variable was. In a
+        kernel that stays, they may be left from cells below.
         """
         before = look.bindings
         rebound = {name for name, _ in now.items() - before.items()}
@@ -399,13 +430,13 @@ class Tracker:
             known = self.groups.known.items()
             touched |= {name for name, group in known if group.problem == LOGGED}
         moved = rebound | {name for name in before if name not in now}
-        changed = touched | self._with_mates(touched | moved) | rebound
+        changed = touched | self._with_mates(touched) | rebound
         holders = {
             name
             for name, group in self.groups.known.items()
             if group.holds and not group.holds.isdisjoint(moved)
         }
-        return changed, (holders | self._with_mates(holders)) - changed
+        return changed, self._with_mates(holders | moved).union(holders) - changed - moved
 
     def _with_mates(self, names: set[str]) -> set[str]:
         known = self.groups.known
@@ -510,6 +541,7 @@ class Tracker:
             if (
                 left != was
                 or name in settings.keys
+                or (name == "$warnings" and settings.filters)
                 or (seeded and may_seed(look.reads, look.code, self._value))
             ):
                 found.append(self._hidden_version(name, left, values.get(name)))
@@ -573,7 +605,7 @@ class Tracker:
                 was = look.contents.get(path, self.watch.read.get(path))
                 self.watch.note_written(path, was, new=before is None)
             else:
-                self.watch.note(path)
+                self.watch.note(path, only_named=not look.may_run_commands)
                 if look.may_run_commands and path.endswith(".py"):
                     for each in modules_of(path):
                         self.watch.note(each)
