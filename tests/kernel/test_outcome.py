@@ -312,6 +312,70 @@ CASES = {
         [0],
         {0: "import os\nprint(os.path.exists('f' + '.txt'), os.listdir('.').count('f.txt'))"},
     ),
+    "a comprehension over what has the name of its variable": Case(
+        ["x = [1, 2]", "x = [x for x in x]\nprint(x)"], [0, 1], {0: "x = [3]"}
+    ),
+    "what functions in a class see of its own names": Case(
+        ["n = 2", "class A:\n    n = 1\n    def get(self): return n\nprint(A().get())\nn = 5"],
+        [0, 1],
+        {0: "n = 3"},
+    ),
+    "what a class reads after it has let go of its own": Case(
+        ["n = 2", "class A:\n    n = 1\n    for i in [0]: pass\n    del n\n    m = n\nprint(A.m)"],
+        [0, 1],
+        {0: "n = 3"},
+    ),
+    "what one case binds is not bound in the next": Case(
+        ["n = 2", "match 7:\n    case 1: n = 5\n    case _: print(n)\nn = 6"], [0, 1], {0: "n = 3"}
+    ),
+    "a comparison that ends early": Case(
+        ["n = 2", "0 > 1 > (n := 5)\nprint(n)"], [0, 1], {0: "n = 3"}
+    ),
+    "a name that an inner function takes from the notebook": Case(
+        [
+            "n = 2",
+            "def f():\n    def g():\n        global n; return n\n    n = 3; return g()\nprint(f()); n = 7",
+        ],
+        [0, 1],
+        {0: "n = 3"},
+    ),
+    "variables that texts name to pandas": Case(
+        [
+            "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3, 4]})",
+            "low = 2",
+            "text = 'a > @low'",
+            "print(len(df.query(text)))",
+            "def most(): return df.query('a > @low')",
+            "print(len(most()))",
+            "print(len(df.query('a > 1')))",
+        ],
+        [1, 3, 5],
+        {1: "low = 3"},
+    ),
+    "state that is had as an attribute": Case(
+        ["import sys\nsys.argv = ['a']", "args = sys.argv", "print(args)", "x = 1"],
+        [0, 1, 2],
+        {0: "import sys\nsys.argv = ['b']"},
+    ),
+    "a default that looks at the environment": Case(
+        [
+            "import os\nos.environ['X'] = '1'",
+            "class Conf:\n    path = property(lambda self: os.environ['X'])\nconf = Conf()",
+            "def load(path=conf.path): return path",
+            "print(load())",
+        ],
+        None,
+        {0: "import os\nos.environ['X'] = '2'"},
+    ),
+    "a warning that logging gives": Case(
+        [
+            "import warnings\nwarnings.simplefilter('ignore')",
+            "import logging",
+            "logging.warn('x')",
+        ],
+        None,
+        {0: "import warnings\nwarnings.simplefilter('always')"},
+    ),
     "two data classes": Case(
         [
             "from dataclasses import dataclass",
