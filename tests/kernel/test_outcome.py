@@ -20,6 +20,14 @@ class Own:
         self.series = series
     def total(self):
         return self.series.sum()"""
+INNER = """def f():
+    def g():
+        global n
+        return n
+    n = 3
+    return g()
+print(f())
+n = 7"""
 SLOTTED = """import dataclasses
 class A:
     __slots__ = ('x', '__own', '__dict__')
@@ -334,7 +342,7 @@ CASES = {
     "a name that an inner function takes from the notebook": Case(
         [
             "n = 2",
-            "def f():\n    def g():\n        global n; return n\n    n = 3; return g()\nprint(f()); n = 7",
+            INNER,
         ],
         [0, 1],
         {0: "n = 3"},
