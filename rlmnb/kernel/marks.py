@@ -94,7 +94,7 @@ def mark_for(value: Any) -> Any:
 def _twin(value: Any) -> Any:
     """Return an object of a class of the notebook's that has the very attributes of another."""
     kind = type(value)
-    if kind.__module__ != "__main__" or not hasattr(value, "__dict__"):
+    if kind.__module__ != "__main__" or hasattr(kind, "__del__"):
         return None
     try:
         twin = object.__new__(kind)  # which runs no code of the class
