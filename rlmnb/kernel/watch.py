@@ -43,6 +43,7 @@ _HEARD = frozenset(
 )  # fmt: skip
 _KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", BESIDE})
 _MOST_NAMES = 500
+_MOST_LOOKS = 5
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
 _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
@@ -553,12 +554,20 @@ def names_in(path: str) -> list[str] | None:
     """Return the names in a directory, in order, None if there is no such directory.
 
     What Python, Jupyter and rlmnb put there in passing says nothing, and comes and goes: the
-    notebook may be written while a cell looks.
+    notebook may be written while a cell looks. A file that is replaced in that moment may not be
+    told of at all, so it is looked again until two looks agree.
     """
+    found: list[str] | None = None
     try:
-        return sorted(name for name in {*os.listdir(path)} - _KEPT_BESIDE if not is_temporary(name))
+        for _ in range(_MOST_LOOKS):
+            names = {*os.listdir(path)} - _KEPT_BESIDE
+            seen = sorted(name for name in names if not is_temporary(name))
+            if seen == found:
+                break
+            found = seen
     except OSError:
         return None
+    return found
 
 
 def listed(names: Iterable[str]) -> list[str] | str:
