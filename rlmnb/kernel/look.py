@@ -31,6 +31,8 @@ class Look:
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Names it never looks at, and has set.
     replaced: frozenset[str] = frozenset()
+    # Files that commands begin anew.
+    overwritten: frozenset[str] = frozenset()
     # Directories that commands go through.
     listed: list[str] = field(default_factory=list)
 

@@ -35,7 +35,7 @@ from rlmnb.kernel.seeing import Seeing
 from rlmnb.kernel.settings import Found
 from rlmnb.kernel.state import StateStore
 from rlmnb.kernel.unfound import preferred_to
-from rlmnb.kernel.watch import Watch, is_plausible, version_of, words_in
+from rlmnb.kernel.watch import Watch, is_plausible, overwritten_by, version_of, words_in
 from rlmnb.kernel.wildcards import found_by, listed_by, opened_whole
 
 ABSENT = "absent"
@@ -150,11 +150,14 @@ class Tracker:
             os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
         }
         if self._look.may_run_commands:
+            strings = names.strings if names is not None else ()
+            anew = {path for text in strings for path in overwritten_by(text)}
+            self._look.overwritten = frozenset(map(os.path.abspath, anew))
             # What a command adds to, it builds on; afterwards that can no longer be seen.
             self._look.contents = {
                 path: digest.of_file(path)
                 for path, version in self._look.named.items()
-                if version is not None
+                if version is not None and path not in self._look.overwritten
             }
         if alone:
             self._set_aside(self._look, reach.led_to)
@@ -603,6 +606,7 @@ class Tracker:
                 continue
             if now != before:
                 was = look.contents.get(path, self.watch.read.get(path))
+                was = None if path in look.overwritten else was
                 self.watch.note_written(path, was, new=before is None)
             else:
                 self.watch.note(path, only_named=not look.may_run_commands)

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 from rlmnb import digest
@@ -530,6 +531,18 @@ def words_in(command: str) -> list[str]:
     with suppress(ValueError):
         found += shlex.shlex(command, posix=True, punctuation_chars=True)
     return list(dict.fromkeys(found))
+
+
+def overwritten_by(command: str) -> set[str]:
+    """Return the files that a shell command begins anew: it says nothing else of them."""
+    if ">" not in command or len(command) > _LONGEST_COMMAND:
+        return set()
+    try:
+        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    except ValueError:
+        return set()
+    pairs = pairwise(words)
+    return {word for sign, word in pairs if sign in (">", ">|", "&>") and words.count(word) == 1}
 
 
 def version_of(path: str) -> tuple[int, ...] | None:

@@ -240,6 +240,23 @@ def test_a_directory_that_only_an_earlier_version_of_a_cell_made_is_not_there():
     assert stale() == {}
 
 
+def test_a_file_that_a_command_begins_anew_is_not_what_it_was():
+    write("!echo hello > note.txt", "!cat note.txt", "!echo more >> note.txt")
+    with opened("nb.ipynb") as lab:
+        lab.run("c0", "c1")
+        lab.save()
+        lab.edit("c0", "!echo bye > note.txt")
+        lab.run("c0")
+        lab.save()
+        assert comes_to({"c1", "c2"})
+        lab.run("c1", "c2")
+        lab.save()
+        assert comes_to({})
+        lab.run("c2")  # which adds to what it has added before
+        lab.save()
+        assert comes_to({"c2"})
+
+
 def test_a_listing_may_change_where_a_cell_above_it_that_writes_there_is_stale():
     write("n = 1", "open(f'f{n}.txt', 'w').close()", "import glob\nprint(glob.glob('*.txt'))")
     with opened("nb.ipynb") as lab:
