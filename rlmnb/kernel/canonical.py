@@ -79,7 +79,7 @@ _HELD_HERE_ONLY = sys.getrefcount(_single[0])
 class _Shared:
     """What a walk and the walks inside it have in common."""
 
-    __slots__ = ("alive", "count", "items", "took_apart")
+    __slots__ = ("alive", "count", "items", "settings", "took_apart")
 
     def __init__(self) -> None:
         self.count = 0
@@ -87,6 +87,8 @@ class _Shared:
         self.took_apart = False
         # Objects made on the way must live until the end, or another could get their id.
         self.alive: list[Any] = []
+        # Lists among matplotlib's settings: its objects have them as they are.
+        self.settings: list[Any] | None = None
         # Members of sets, walked once each however many sets they are in.
         self.items: dict[int, Walk | None] = {}
 
@@ -545,6 +547,25 @@ class Walk:
             flat = numpy.ascontiguousarray(value).reshape(-1)
             self._hash.update(flat.view(numpy.uint8) if flat.size else b"")
 
+    def _lent_by_library(self, kind: type, state: Any) -> None:
+        """Take in what an object of matplotlib's has from it: that ties it to no other."""
+        if not kind.__module__.startswith("matplotlib"):
+            return
+        values = state if isinstance(state, tuple) else (state,)
+        parts = {
+            identity(each) for part in values if isinstance(part, dict) for each in part.values()
+        }
+        own = self.ids.copy()
+        if self._shared.settings is None:
+            settings: Any = getattr(sys.modules.get("matplotlib"), "rcParams", {})
+            self._shared.settings = [
+                each for each in dict.values(settings) if isinstance(each, list)
+            ]
+        for each in (*self._shared.settings, *_objects_around(kind)):
+            if identity(each) in parts:
+                self._value(each)
+        self.ids = own
+
     def _global(self, value: Any, name: str) -> None:
         """Tell of an object for which its name stands, if it can be had by that."""
         if not _is_found(value, name):
@@ -593,6 +614,7 @@ class Walk:
         make, args, state, items, pairs = parts[:5]
         self._shared.took_apart = True
         self._shared.alive.append(reduced)
+        self._lent_by_library(kind, state)
         self._value(make)
         self._value(args)
         self._value(state)
@@ -611,6 +633,23 @@ class Walk:
 def is_empty_metadata(value: Any) -> bool:
     """Tell whether this is what every field of every dataclass has that has no metadata."""
     return value is getattr(sys.modules.get("dataclasses"), "_EMPTY_METADATA", None)
+
+
+@functools.cache
+def _objects_around(kind: type) -> tuple[Any, ...]:
+    """Return what a class of matplotlib, those above it and beside it hold for all objects."""
+    beside = vars(sys.modules[kind.__module__]) if kind.__module__ in sys.modules else {}
+    classes = [each for each in beside.values() if isinstance(each, type)]
+    places: list[Any] = [*kind.__mro__[:-1], *classes]
+    return tuple(
+        value
+        for value in [
+            *beside.values(),
+            *(each for place in places for each in vars(place).values()),
+        ]
+        if type(value).__module__.startswith(("matplotlib", "numpy"))
+        and not isinstance(value, type)
+    )
 
 
 def _is_found(value: Any, name: str) -> bool:
