@@ -29,7 +29,8 @@ from rlmnb.kernel.classes import can_keep_slots
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 from rlmnb.kernel.identity import identity
-from rlmnb.kernel.sight import CALLS, UNKNOWN, WARNS, telling
+from rlmnb.kernel.lasting import lasting_in
+from rlmnb.kernel.sight import CALLS, LASTS, UNKNOWN, WARNS, telling
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -348,6 +349,7 @@ class Walk:
             self.refs.add(f"${value.__globals__.get('__name__')}")
         else:
             self._packages |= {CALLS, WARNS} if names.may_warn else {CALLS}
+            self._packages |= {LASTS} if lasting_in(value.__code__) else set()
             self.refs |= names.touched
             if names.attributes & OPAQUE_ATTRIBUTES or "get_ipython" in names.reads:
                 self.refs.add(ANY_NAME)

@@ -9,13 +9,12 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_OPTIMIZED
 from types import CodeType
 
 from rlmnb.kernel.history import is_history, unnamed_history
+from rlmnb.kernel.lasting import Lasting
 from rlmnb.kernel.settings import Beginning
 
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM", "IMPORT_NAME"})
-_DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 # `pandas.eval`, `numexpr.evaluate`; a query marks variables with an @.
 _EVALUATES = frozenset({"eval", "evaluate"})
 LOOK_UP = _EVALUATES | {"query"}
@@ -34,14 +33,11 @@ OPAQUE_ATTRIBUTES = frozenset(
 
 
 class CodeNames:
-    """The names that a piece of code can touch, nested functions and classes included.
-
-    `patches` are the attributes it sets, each with the dotted name of what it sets them on.
-    """
+    """The names that a piece of code can touch, nested functions and classes included."""
 
     __slots__ = (
-        "attributes", "beginning", "bound", "dormant", "early", "imports", "looks_up",
-        "may_call", "may_warn", "patches", "reads", "stars", "strings", "sure", "within", "writes",
+        "attributes", "beginning", "bound", "dormant", "early", "imports", "lasting",
+        "looks_up", "may_call", "may_warn", "reads", "stars", "strings", "sure", "within", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +47,6 @@ class CodeNames:
         attributes: frozenset[str],
         strings: frozenset[str],
         sure: frozenset[str] = frozenset(),
-        patches: frozenset[tuple[str, ...]] = frozenset(),
         imports: frozenset[str] = frozenset(),
     ) -> None:
         self.imports = imports
@@ -69,7 +64,8 @@ class CodeNames:
         self.early = reads
         # Functions that the code defines and does not call itself, with the names in them.
         self.dormant: dict[str, frozenset[str]] = {}
-        self.patches = patches
+        # What it may do to libraries.
+        self.lasting = Lasting()
         self.sure = sure
         self.reads = reads
         self.writes = writes
@@ -99,17 +95,13 @@ def names_in(code: CodeType) -> CodeNames:
     writes: set[str] = set()
     attributes: set[str] = set()
     strings: set[str] = set()
-    patches: set[tuple[str, ...]] = set()
     imports: set[str] = set()
-    dotted: tuple[str, ...] = ()
     may_warn = bool(code.co_flags & _ASYNC)
     own = _set_in_class(code)
     for step in dis.get_instructions(code):
         if step.opname in _READS and own.get(str(step.argval), step.offset) >= step.offset:
             reads.add(str(step.argval))
-            dotted = (str(step.argval),)
-            continue
-        if step.opname in _WRITES and (step.opname not in _IN_CLASS or not _is_of_class(code)):
+        elif step.opname in _WRITES and (step.opname not in _IN_CLASS or not _is_of_class(code)):
             writes.add(str(step.argval))
             if step.opname in _DELETES:
                 reads.add(str(step.argval))  # it has to be there, and is let go
@@ -117,14 +109,7 @@ def names_in(code: CodeType) -> CodeNames:
             attributes.add(str(step.argval))
             if step.opname == "IMPORT_NAME":
                 imports.add(str(step.argval))
-        if dotted and step.opname in _DOTS:
-            dotted = (*dotted, str(step.argval))
-            continue
         may_warn = may_warn or step.opname == "UNARY_INVERT"
-        named = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
-        if dotted and (step.opname in _SETS or (named and "setattr" in reads)):
-            patches.add((*dotted, str(step.argval)))
-        dotted = ()
     for constant in _constants(code.co_consts):
         if isinstance(constant, CodeType):
             inner = names_in(constant)
@@ -132,7 +117,6 @@ def names_in(code: CodeType) -> CodeNames:
             writes |= inner.writes
             attributes |= inner.attributes
             strings |= inner.strings
-            patches |= inner.patches
             imports |= inner.imports
             may_warn = may_warn or inner.may_warn
         elif isinstance(constant, str):
@@ -144,7 +128,6 @@ def names_in(code: CodeType) -> CodeNames:
         frozenset(writes),
         frozenset(attributes),
         frozenset(strings),
-        patches=frozenset(patches),
         imports=frozenset(imports),
     )
     found.may_warn = may_warn

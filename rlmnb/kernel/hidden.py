@@ -7,6 +7,7 @@ used; the others as read by every cell, because any code may depend on them.
 
 from __future__ import annotations
 
+import _csv
 import _signal  # type: ignore[import-not-found]
 import _socket
 import calendar
@@ -20,6 +21,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from rlmnb import digest
@@ -27,7 +29,7 @@ from rlmnb.errors import ObjectError
 from rlmnb.graph.ambient import INITIAL, keyed, split, state_of
 from rlmnb.kernel import libraries, streams
 from rlmnb.kernel.canonical import behind, value_digest
-from rlmnb.kernel.sight import is_blind
+from rlmnb.kernel.sight import is_of_python, mark_on
 
 _NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
@@ -156,6 +158,7 @@ def _set_argv(value: list[str]) -> None:
 # What Python and its library keep for the whole process: how to look at it, how to set it.
 _Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 _OF_PYTHON: dict[str, _Setting] = {
+    "csv's longest field": (_csv.field_size_limit, _csv.field_size_limit),
     "gc threshold": (gc.get_threshold, lambda value: gc.set_threshold(*value)),
     "int digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     "switch interval": (sys.getswitchinterval, sys.setswitchinterval),
@@ -304,13 +307,18 @@ class Hidden:
         self._namespace, self._shell = namespace, shell
         # Attributes of libraries that cells have set.
         self.patched: dict[str, Any] = {}
+        # Functions of libraries that cells have called to set something, with the digest of what
+        # they were given, and the variables in it.
+        self.called: dict[str, str] = {}
+        self.called_with: dict[str, frozenset[str]] = {}
         self._builtins = libraries.Builtins()
         # The variables that such things lead to: any code may reach them there.
         self.leads_to: dict[str, set[str]] = {}
         # And the libraries.
         self._reaches: dict[str, frozenset[str]] = {}
         for state, of_python in (("$patched", False), ("$patched.python", True)):
-            described.append(Facet(state, self._patches_now(of_python=of_python)))
+            now = partial(self._done_to_libraries, of_python=of_python)
+            described.append(Facet(state, now, has_keys=True))
         if shell is not None:
             described.append(Facet("$builtins", lambda: self._digests_of(self._builtins.changed())))
         described.append(
@@ -323,16 +331,12 @@ class Hidden:
     def _patches(self) -> dict[str, Any]:
         return self.patched | libraries.accessors_of_pandas()
 
-    def _of(self, *, python: bool) -> dict[str, Any]:
-        """Return the patches of parts of Python that any code may go through, or the others."""
+    def _done_to_libraries(self, *, of_python: bool) -> dict[str, str] | None:
+        """Return what cells did to parts of Python, which any code may go through, or to others."""
+        found = (self._digests_of(self._patches()) or {}) | self.called
         return {
-            where: value
-            for where, value in self._patches().items()
-            if (is_blind(where) or where.startswith("sys.")) is python
-        }
-
-    def _patches_now(self, *, of_python: bool) -> Callable[[], dict[str, str] | None]:
-        return lambda: self._digests_of(self._of(python=of_python))
+            where: each for where, each in found.items() if is_of_python(where) is of_python
+        } or None
 
     def _digests_of(self, values: dict[str, Any]) -> dict[str, str] | None:
         found = sorted(values.items())
@@ -341,8 +345,7 @@ class Hidden:
     def follow(self, now: dict[str, Any]) -> None:
         """Look what state that holds objects leads to."""
         held: dict[str, Any] = {
-            "$patched": self._of(python=False),
-            "$patched.python": self._of(python=True),
+            **{mark_on(where): [value] for where, value in self._patches().items()},
             "$builtins": self._builtins.changed(),
             "$logging": libraries.given_to_logging(),
         }
@@ -355,7 +358,10 @@ class Hidden:
             for name, value in now.items()
             if split(name)[1] is not None and name not in held and not _is_atom(value[0])
         }
-        self.leads_to, self._reaches = {}, {}
+        self.leads_to = {
+            mark_on(where): set(names) for where, names in self.called_with.items() if names
+        }
+        self._reaches = {}
         for name, values in held.items():
             if values:
                 names, packages = behind(self._namespace, values)

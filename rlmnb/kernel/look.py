@@ -27,6 +27,9 @@ class Look:
     bindings: dict[str, int]
     hidden: dict[str, str]
     code: CodeNames | None = None
+    source: str = ""
+    # What libraries held that it may change without naming it.
+    libraries: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
     named: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
     contents: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Names it never looks at, and has set.

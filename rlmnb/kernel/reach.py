@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_for, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
+from rlmnb.kernel.lasting import lasting_in
 from rlmnb.kernel.settings import beginning_of, is_quiet_magic
 from rlmnb.kernel.timed import unwrapped
 
@@ -118,12 +119,12 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
         found.attributes,
         found.strings,
         sure | commands,
-        found.patches,
         found.imports,
     )
     hidden = unnamed_history(found.reads, found.attributes, found.strings)
     names.early = (early & found.reads) | queried | hidden
     names.dormant = dormant
+    names.lasting = lasting_in(code)
     names.beginning, names.within, names.bound = beginning, within, bound
     names.may_warn, names.may_call = may_warn, _has_functions(tree)
     names.looks_up = _looks_up(tree)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, state_of, whole
@@ -28,7 +29,14 @@ from rlmnb.kernel.sight import (
 class Seeing:
     """Judges what code can see by what it can reach."""
 
-    def __init__(self, groups: Groups, modules: Modules, hidden: Hidden) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        modules: Modules,
+        hidden: Hidden,
+        lasting: Callable[[ast.Call], str | None],
+    ) -> None:
+        self._lasting = lasting
         self._groups = groups
         self._modules = modules
         self._hidden = hidden
@@ -53,7 +61,9 @@ class Seeing:
         moved = [name for name in look.code.writes if look.bindings.get(name) != now.get(name)]
         namespace = self._groups.namespace
         shows_all = self._hidden.shows_all
-        return settings_of(look.code.beginning, namespace, self._is_local, moved, shows_all)
+        return settings_of(
+            look.code.beginning, namespace, self._is_local, moved, shows_all, self._lasting
+        )
 
     def _is_local(self, name: str) -> bool:
         return name == "." or self._modules.path(name) is not None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb.graph.ambient import keyed
+from rlmnb.kernel.sight import mark_on
 
 _Keys = list[str] | None
 # Magics that neither read nor set a variable, if their text names none.
@@ -177,20 +178,29 @@ def settings_of(
     is_local: Callable[[str], bool],
     moved: Iterable[str],
     shows_all: bool,
+    lasting: Callable[[ast.Call], str | None] = lambda _: None,
 ) -> Found:
     """Return what the beginning of a cell that has run has set.
 
     `moved` are the names that the cell has given another value: only if it imported them before
-    they were used, they are now what they were then.
+    they were used, they are now what they were then. `lasting` tells what a call of a library sets
+    that is not known any better: it may look at other settings, and is the last that may.
     """
     found, moved = Found(), set(moved)
+    given: set[str] = set()
     for statement in beginning.statements:
         last = beginning.is_all and statement is beginning.statements[-1]
         if (last or shows_all) and _shows_what_was(statement):
-            return found
-        if not _take_in(statement, namespace, is_local, moved, found):
-            return found
-    found.is_all = beginning.is_all
+            break
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        key = lasting(call) if isinstance(call, ast.Call) and _is_quietly_given(call) else None
+        if key is not None:
+            given.add(mark_on(key))
+        elif given or not _take_in(statement, namespace, is_local, moved, found):
+            break
+    else:
+        found.is_all = beginning.is_all and not given
+    found.keys |= given
     return found
 
 
@@ -213,15 +223,16 @@ def _take_in(
             return False  # it runs code of the user's own
         moved.difference_update((each.asname or each.name).partition(".")[0] for each in node.names)
         return True
-    if not _Names(namespace, moved).are_of_modules(node):
+    names = _Names(namespace, moved, is_local)
+    if not names.are_of_modules(node):
         return False
     if isinstance(node, ast.ClassDef):
         return _PLAIN.isdisjoint(namespace) and _is_plain_class(namespace.get(node.name), node)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        return _take_in_call(node.value, _Names(namespace, moved), found)
+        return _take_in_call(node.value, names, found)
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            keys = [] if isinstance(target, ast.Name) else _set_by(target, _Names(namespace, moved))
+            keys = [] if isinstance(target, ast.Name) else _set_by(target, names)
             if keys is None:
                 return False
             found.keys.update(keys)
@@ -255,9 +266,12 @@ def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
 class _Names:
     """Finds what stands under a dotted name, going through modules alone."""
 
-    def __init__(self, namespace: Mapping[str, Any], moved: set[str]) -> None:
+    def __init__(
+        self, namespace: Mapping[str, Any], moved: set[str], is_local: Callable[[str], bool]
+    ) -> None:
         self._namespace = namespace
         self._moved = moved
+        self.is_local = is_local
 
     def are_of_modules(self, node: ast.stmt) -> bool:
         """Tell whether what a statement takes is what modules have, and no object's property."""
@@ -284,8 +298,7 @@ class _Names:
 
 
 def _take_in_call(call: ast.Call, names: _Names, found: Found) -> bool:
-    quiet = all(map(_is_quiet, [*call.args, *(each.value for each in call.keywords)]))
-    if not quiet or any(each.arg is None for each in call.keywords):
+    if not _is_quietly_given(call):
         return False
     if is_quiet_magic(call):
         keys = _keys_of_magic([_constant(each) for each in call.args])
@@ -301,6 +314,11 @@ def _take_in_call(call: ast.Call, names: _Names, found: Found) -> bool:
     keys = _keys_of(base, call.func.attr, call)
     found.keys.update(keys or [])
     return keys is not None
+
+
+def _is_quietly_given(call: ast.Call) -> bool:
+    quiet = all(map(_is_quiet, [*call.args, *(each.value for each in call.keywords)]))
+    return quiet and all(each.arg is not None for each in call.keywords)
 
 
 def is_quiet_magic(call: ast.Call) -> bool:
@@ -466,7 +484,7 @@ def _set_by(target: ast.expr, names: _Names) -> _Keys:
         called = names.find(target.value.func)
         ours = called is not None and called is getattr(decimal, "getcontext", None)
         return [keyed("$decimal", target.attr)] if ours and not target.value.args else None
-    return _option_of_pandas(target, names)
+    return _option_of_pandas(target, names) or _patched(target, names)
 
 
 def _option_of_pandas(target: ast.Attribute, names: _Names) -> _Keys:
@@ -482,6 +500,19 @@ def _option_of_pandas(target: ast.Attribute, names: _Names) -> _Keys:
     if root is None or root is not sys.modules.get("pandas") or parts[0] != "options":
         return None
     return [keyed("$pandas", key)] if key in config._registered_options else None
+
+
+def _patched(target: ast.Attribute, names: _Names) -> _Keys:
+    """Return which attribute of a library's module or plain class is set."""
+    base = names.find(target.value)
+    if isinstance(base, types.ModuleType):
+        where, home = base.__name__, base.__name__
+    elif type(base) is type:
+        where, home = f"{base.__module__}.{base.__qualname__}", base.__module__
+    else:
+        return None
+    ours = home == "__main__" or names.is_local(home)
+    return None if ours or home == "sys" else [mark_on(f"{where}.{target.attr}")]
 
 
 def _filter_of(name: str, call: ast.Call, names: _Names) -> tuple[Any, ...] | None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from rlmnb.graph.ambient import keyed
+
 UNKNOWN = "?"
 # Not libraries, but what code of the notebook's own can do wherever it is called from.
 WARNS = "~warns"
 CALLS = "~calls"
+LASTS = "~lasts"
 _LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging", "$inline"})
 PROCESS = frozenset({"$environ", "$sys.path"})
 _PLACE = frozenset({"$cwd", "$directories"})
@@ -50,14 +53,15 @@ _LOOKS_AT: dict[str, frozenset[str]] = {
     **dict.fromkeys(("csv", "_csv"), PROCESS | {"$csv"}),
     "decimal": frozenset({"$decimal"}),
     "logging": _SYSTEM | {"$logging", "$warnings"},
-    "numpy": _SYSTEM | {"$numpy", "$warnings"},
+    "numpy": _SYSTEM | {"$numpy", "$patched", "$warnings"},
     "pandas": _ALL,
     "matplotlib": _ALL - {"$pandas"},
 }  # fmt: skip
 _SEES = {
     WARNS: frozenset({"$warnings"}),
     CALLS: frozenset({"$recursion limit"}),
-    **{package: found | {"$patched"} for package, found in _LOOKS_AT.items()},
+    LASTS: frozenset(),
+    **_LOOKS_AT,
 }
 # Whoever imports these is warned, or may be.
 _WARNS_WHEN_IMPORTED = frozenset(
@@ -71,14 +75,22 @@ _WARNS_WHEN_IMPORTED = frozenset(
 _QUIET_WHEN_IMPORTED = frozenset({"numpy", "matplotlib"})
 
 
+def mark_on(where: str) -> str:
+    """Return the name of what cells did to one thing in a library.
+
+    Any code may go through Python's own modules; the others are for whoever has to do with them.
+    """
+    return keyed("$patched.python" if is_of_python(where) else "$patched", where)
+
+
+def is_of_python(where: str) -> bool:
+    """Tell whether this is in one of Python's own modules."""
+    return where.partition(".")[0] in sys.stdlib_module_names
+
+
 def telling(packages: Iterable[str]) -> frozenset[str]:
     """Return those packages that look at anything."""
     return frozenset(packages) - _BLIND
-
-
-def is_blind(module: str) -> bool:
-    """Tell whether this is a part of Python that looks at nothing."""
-    return module.partition(".")[0] in _BLIND
 
 
 def unseen_by(packages: Iterable[str]) -> frozenset[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +19,10 @@ from rlmnb.graph.ambient import CHANCE, INITIAL
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
-from rlmnb.kernel.hidden import FOLLOWED, Hidden
+from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.history import is_history, is_input
 from rlmnb.kernel.identity import identity
+from rlmnb.kernel.imprints import ABSENT, Imprints
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.marks import mark_for, may_stay
@@ -38,7 +38,6 @@ from rlmnb.kernel.unfound import preferred_to
 from rlmnb.kernel.watch import Watch, is_plausible, overwritten_by, version_of, words_in
 from rlmnb.kernel.wildcards import found_by, listed_by, opened_whole
 
-ABSENT = "absent"
 # Names that cannot be a program's own begin with one of these: they are ours.
 _RESERVED = ("$", "~", "&")
 # Which warnings a cell has given: the shell takes it away before the next one.
@@ -68,8 +67,11 @@ class Tracker:
         self.modules = Modules(lambda path: self.watch.mine(path) is not None)
         own = dict(self.namespace)
         self.groups = Groups(self.namespace, self.store, self.modules, own, self.limit)
-        self._seeing = Seeing(self.groups, self.modules, self.hidden)
         self._descriptors = Descriptors()
+        self._imprints = Imprints(
+            self.groups, self.modules, self.hidden, self.transform, self.closure
+        )
+        self._seeing = Seeing(self.groups, self.modules, self.hidden, self._imprints.key_of_call)
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
         self._hidden_now: dict[str, str] | None = None
@@ -144,7 +146,9 @@ class Tracker:
             bindings=self._now if self._now is not None else self.tracked(),
             hidden=self._hidden_now or self.hidden.digests(),
             code=names,
+            source=source,
         )
+        self._look.libraries = self._imprints.before(self._look)
         self._note_imports()
         self._look.named = {
             os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
@@ -259,7 +263,7 @@ class Tracker:
         found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
         versions = [each for each in found if not loosened.issuperset(each.names)]
         reads |= self._reads_behind(versions, look, now, old, set_anew)
-        self._note_patches(look)
+        self._imprints.after(look)
         hidden_values = {} if look.inert else self.hidden.values()
         hidden_now = look.hidden if look.inert else self.hidden.digests(hidden_values)
         if hidden_now != look.hidden:
@@ -500,33 +504,6 @@ class Tracker:
         version = pseudo_version(FIGURES, now)
         version["problem"] = None if now == INITIAL else "open figures"
         return [version]
-
-    def _note_patches(self, look: Look) -> None:
-        """Take down which attributes of libraries' modules and classes a cell has set."""
-        for *dotted, attribute in look.code.patches if look.code is not None else ():
-            base: Any = self.namespace.get(dotted[0])
-            for part in dotted[1:]:
-                base = getattr(base, part, None)
-            if isinstance(base, types.ModuleType):
-                where = base.__name__
-                if self.modules.path(where) is not None or (where, attribute) in FOLLOWED:
-                    continue
-            elif isinstance(base, type) and base.__module__ != "__main__":
-                where = f"{base.__module__}.{base.__qualname__}"
-            elif self._is_kept_by_library(dotted):
-                where = ".".join((self.namespace[dotted[0]].__name__, *dotted[1:]))
-            else:
-                continue
-            found = getattr(base, "__dict__", {})
-            self.hidden.patched[f"{where}.{attribute}"] = found.get(attribute, ABSENT)
-
-    def _is_kept_by_library(self, dotted: list[str]) -> bool:
-        """Tell whether a dotted name leads to an object of a library's module."""
-        root = self.namespace.get(dotted[0])
-        if not isinstance(root, types.ModuleType) or self.modules.path(root.__name__) is not None:
-            return False
-        # Its options are followed key by key.
-        return len(dotted) > 1 and (root.__name__, dotted[1]) != ("pandas", "options")
 
     def _hidden_versions(
         self, look: Look, now: dict[str, str], values: dict[str, Any], settings: Found

@@ -1,0 +1,285 @@
+"""What cells have done to libraries: attributes that they set, calls that set something there.
+
+What a cell names in its code is looked at there. Where a function does it, or a name that is worked
+out, what the modules and classes in reach hold is compared with what they held before the cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rlmnb.digest import of_value
+from rlmnb.kernel.canonical import importable_name
+from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.groups import Groups
+from rlmnb.kernel.hidden import FOLLOWED, Hidden
+from rlmnb.kernel.lasting import VERBS, Dotted, Lasting, lasting_in
+from rlmnb.kernel.look import Look
+from rlmnb.kernel.modules import PREFIX, Modules
+from rlmnb.kernel.reach import Reach, code_names
+from rlmnb.kernel.sight import LASTS
+
+ABSENT = "absent"
+# Where what functions set is followed for itself; None: all that they set.
+_FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
+    **dict.fromkeys(
+        (
+            "IPython", "asyncio", "builtins", "calendar", "decimal", "gc", "locale", "numpy", "os",
+            "pandas", "random", "rlmnb", "signal", "socket", "time", "warnings",
+        )
+    ),
+    "csv": frozenset({"register_dialect", "unregister_dialect"}),
+    "logging": frozenset({"disable"}),
+    "matplotlib": frozenset({"set_cmap", "use"}),
+    "sys": frozenset({"set_int_max_str_digits"}),
+}  # fmt: skip
+# These are called again and again, each time with something else.
+_MANY = ("add", "register", "pickle", "unregister")
+_Place = types.ModuleType | type
+_Before = list[tuple[_Place, dict[str, Any]]]
+
+
+class Imprints:
+    """Follows what cells do to libraries."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        modules: Modules,
+        hidden: Hidden,
+        transform: Callable[[str], str],
+        closure: Callable[[CodeNames | None], Reach],
+    ) -> None:
+        self._groups = groups
+        self._modules = modules
+        self._hidden = hidden
+        self._transform = transform
+        self._closure = closure
+
+    # attributes
+
+    def before(self, look: Look) -> _Before:
+        """Return what the modules and classes hold that a cell may change without naming them."""
+        if look.code is None or not self._may_set_unnamed(look):
+            return []
+        found: dict[int, _Place] = {id(each): each for each in self._in_reach(look, look.code)}
+        return [(each, dict(vars(each))) for each in found.values()]
+
+    def _may_set_unnamed(self, look: Look) -> bool:
+        code = look.code
+        assert code is not None
+        return code.lasting.sets_unnamed or any(
+            name.startswith(PREFIX) or self._lasts(name) for name in look.reads
+        )
+
+    def _lasts(self, name: str) -> bool:
+        """Tell whether a variable leads to code that may leave something behind."""
+        group = self._groups.known.get(name)
+        return group is not None and LASTS in group.packages
+
+    def _in_reach(self, look: Look, code: CodeNames) -> Iterator[_Place]:
+        values = [self._groups.namespace.get(name) for name in look.reads]
+        for name in look.reads:
+            if name.startswith(PREFIX):
+                values += vars(sys.modules.get(name.removeprefix(PREFIX), object)).values()
+            elif self._lasts(name):
+                known = self._groups.known[name].packages
+                values += [sys.modules.get(each) for each in known]
+                for function in _functions_of(self._groups.namespace.get(name)):
+                    patches = lasting_in(function.__code__).patches
+                    values += [_find([*path], function.__globals__) for *path, _ in patches]
+        values += [sys.modules.get(each) for each in code.imports]
+        for value in values:
+            if isinstance(value, types.ModuleType) and self._is_library(value):
+                yield value
+                for name in code.attributes:
+                    inner = vars(value).get(name)
+                    if isinstance(inner, types.ModuleType | type) and self._is_library(inner):
+                        yield inner
+            elif isinstance(value, type) and self._is_library(value):
+                yield value
+
+    def _is_library(self, place: _Place) -> bool:
+        name = place.__name__ if isinstance(place, types.ModuleType) else place.__module__
+        known = name != "__main__" and self._modules.path(name) is None
+        return known and not name.startswith("rlmnb.")
+
+    def after(self, look: Look) -> None:
+        """Take down what a cell has done."""
+        code = look.code
+        if code is None:
+            return
+        for dotted in code.lasting.patches:
+            self._note_patch(dotted, self._groups.namespace)
+        for place, was in look.libraries:
+            self._note_changes(place, was)
+        if code.lasting.calls or any(map(self._lasts, look.reads)) or self._local(look):
+            self._note_calls(look.source)
+
+    @staticmethod
+    def _local(look: Look) -> bool:
+        return any(name.startswith(PREFIX) for name in look.reads)
+
+    def _note_patch(self, dotted: Dotted, around: Mapping[str, Any]) -> None:
+        *path, attribute = dotted
+        where = self._where(path, around)
+        base = _find(path, around)
+        if where is None or (where, attribute) in FOLLOWED:
+            return
+        found = getattr(base, "__dict__", {})
+        self._hidden.patched[f"{where}.{attribute}"] = found.get(attribute, ABSENT)
+
+    def _note_changes(self, place: _Place, was: dict[str, Any]) -> None:
+        now = vars(place)
+        for name in was.keys() | now.keys():
+            value = now.get(name, ABSENT)
+            if was.get(name, ABSENT) is value or not _may_be_set(name, value):
+                continue
+            where = _name_of(place)
+            if (where, name) not in FOLLOWED:
+                self._hidden.patched[f"{where}.{name}"] = value
+
+    def _where(self, path: list[str], around: Mapping[str, Any]) -> str | None:
+        """Return what a dotted name leads to if it is a library's: by the library's own name."""
+        root, base = _find(path[:1], around), _find(path, around)
+        if isinstance(base, types.ModuleType | type):
+            return _name_of(base) if self._is_library(base) else None
+        if base is None or not isinstance(root, types.ModuleType) or not self._is_library(root):
+            return None
+        # Options of pandas are followed key by key.
+        options = (root.__name__, path[1]) == ("pandas", "options")
+        return None if options else ".".join((root.__name__, *path[1:]))
+
+    # calls
+
+    def _note_calls(self, source: str) -> None:
+        """Take down which functions a cell has called that set something, and with what."""
+        found: dict[str, list[Any]] = {}
+        for node in ast.parse(self._transform(source)).body:
+            text = ast.unparse(node)
+            names = code_names(text, lambda each: each)
+            if names is None:
+                continue
+            reads = self._closure(names).reads
+            keys = dict.fromkeys(self._named_by(node, names.lasting))
+            for name in reads:
+                keys |= dict.fromkeys(self._called_behind(name))
+            if not keys:
+                continue
+            known = self._groups.known
+            given = {name: known[name].own[name] for name in sorted(reads & known.keys())}
+            given |= {
+                name: seen.digest
+                for name in sorted(reads)
+                if (seen := self._modules.known.get(name.removeprefix(PREFIX))) is not None
+            }
+            for key in keys:
+                found.setdefault(key, []).append([text, given])
+                self._hidden.called_with[key] = reads & known.keys()
+        self._hidden.called |= {key: of_value(calls) for key, calls in found.items()}
+
+    def _named_by(self, node: ast.stmt, lasting: Lasting) -> Iterator[str]:
+        calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+        named = {".".join(dotted) for dotted in lasting.calls}
+        for each in calls:
+            if ast.unparse(each.func) in named and (key := self.key_of_call(each)) is not None:
+                yield key
+
+    def key_of_call(self, call: ast.Call) -> str | None:
+        """Return the name of what a call sets, if it is of a function that is there to set it."""
+        dotted = tuple(ast.unparse(call.func).split("."))
+        if not all(map(str.isidentifier, dotted)) or not VERBS.match(dotted[-1]):
+            return None
+        where = self._where_called(dotted, self._groups.namespace)
+        if where is not None and call.args and dotted[-1].startswith(_MANY):
+            where = f"{where}({ast.unparse(call.args[0])})"
+        return where
+
+    def _called_behind(self, name: str) -> Iterator[str]:
+        value = self._groups.namespace.get(name)
+        if value is None or not (self._lasts(name) or self._is_local(value)):
+            return
+        for function in _functions_of(value):
+            for dotted in lasting_in(function.__code__).calls:
+                if (where := self._where_called(dotted, function.__globals__)) is not None:
+                    yield where
+
+    def _is_local(self, value: Any) -> bool:
+        name = getattr(value, "__module__", None)
+        return isinstance(name, str) and self._modules.path(name) is not None
+
+    def _where_called(self, dotted: Dotted, around: Mapping[str, Any]) -> str | None:
+        """Return the name of a library's function that sets something nobody else follows."""
+        *path, function = dotted
+        if path:
+            where = self._where(path, around)
+        else:
+            home = importable_name(_find(list(dotted), around))
+            module = sys.modules.get(home[0]) if home is not None else None
+            where = _name_of(module) if module and self._is_library(module) else None
+            function = home[1] if home is not None else function
+        if where is None:
+            return None
+        followed = _FOLLOWED_CALLS.get(where.partition(".")[0], frozenset())
+        return None if followed is None or function in followed else f"{where}.{function}"
+
+
+def _name_of(place: _Place) -> str:
+    if isinstance(place, types.ModuleType):
+        return place.__name__
+    return f"{place.__module__}.{place.__qualname__}"
+
+
+def _may_be_set(name: str, value: Any) -> bool:
+    """Tell whether somebody may have set this, and not the module itself for its own ends."""
+    if name.startswith("__") or isinstance(value, types.ModuleType):
+        return False
+    return not name.startswith("_") or getattr(value, "__module__", None) == "__main__"
+
+
+def _find(path: list[str], around: Mapping[str, Any]) -> Any:
+    """Return what a dotted name leads to, going only through libraries and what they keep."""
+    name = path[0]
+    base = sys.modules.get(name[1:]) if name[:1] == "$" else around.get(name)
+    if len(path) > 1 and not isinstance(base, types.ModuleType | type):
+        return None
+    for part in path[1:]:
+        base = getattr(base, part, None)
+    return base
+
+
+def _functions_of(value: Any) -> Iterator[types.FunctionType]:
+    """Yield the functions that a value is, holds or wraps."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, types.FunctionType):
+            yield each
+            waiting += [cell.cell_contents for cell in each.__closure__ or () if _is_full(cell)]
+        elif isinstance(each, types.MethodType | staticmethod | classmethod):
+            waiting += [each.__func__, getattr(each, "__self__", None)]
+        elif isinstance(each, property):
+            waiting += [each.fget, each.fset, each.fdel]
+        elif isinstance(each, functools.partial):
+            waiting.append(each.func)
+        elif isinstance(each, type) and each.__module__ == "__main__":
+            waiting += [*vars(each).values(), *each.__bases__]
+        elif type(each).__module__ == "__main__":
+            waiting.append(type(each))
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - an empty one cannot be looked into
+    except ValueError:
+        return False
+    return True
