@@ -12,6 +12,8 @@ from rlmnb.digest import of_value
 
 INITIAL = "initial"
 _MODULE = "$module:"
+# Which warnings were given already: a cell reads those that it would have given again.
+WARNED = "$warned"
 # What it is called where a person reads of it: as a whole, and one key of it.
 _SPOKEN = {
     "$argv": "sys.argv",
@@ -41,6 +43,7 @@ _SPOKEN = {
     "$signals": "the signal handlers",
     "$streams": "sys.stdout or sys.stderr",
     "$sys.path": "sys.path",
+    WARNED: "which warnings were given before",
     "$warnings": "the warnings filters",
 }
 _KEYS = {
@@ -50,6 +53,7 @@ _KEYS = {
     "$numpy": "numpy's {}",
     "$pandas": "the pandas option {}",
     "$shell": "the shell's {}",
+    WARNED: "the {}",
 }
 CHANCE = ("$random", "$numpy.random")
 _ONLY_WHEN_USED = (*CHANCE, "$figures")
@@ -58,6 +62,11 @@ _ONLY_WHEN_USED = (*CHANCE, "$figures")
 def is_ambient(name: str) -> bool:
     """Tell whether this is state that every cell may read."""
     return name.startswith("$") and name not in _ONLY_WHEN_USED and not name.startswith("$module:")
+
+
+def is_seen_by_all(name: str) -> bool:
+    """Tell whether any code may read this state without its being noticed."""
+    return is_ambient(name) and state_of(name) != WARNED
 
 
 def keyed(state: str, key: str) -> str:
@@ -76,6 +85,8 @@ def spoken(name: str) -> str:
     if name.startswith(_MODULE):
         return f"module {name.removeprefix(_MODULE)}"
     state, key = split(name)
+    if key is not None and state == WARNED:
+        key = key.partition(",")[0]  # the rest tells it apart from others like it
     if key is not None and state in _KEYS:
         return _KEYS[state].format(key)
     return _SPOKEN.get(state, name)

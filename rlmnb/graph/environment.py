@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb.digest import of_rest, of_value
-from rlmnb.graph.ambient import is_ambient, state_of, states_of, whole
+from rlmnb.graph.ambient import is_ambient, is_seen_by_all, state_of, states_of, whole
 from rlmnb.graph.names import names_of
 
 ABSENT = "absent"
@@ -167,7 +167,7 @@ class Environment:
         return {
             name: self.state(name, sets[name]) if name in sets else self.own(name)
             for name in states_of(self.ambient)
-            if name not in unseen
+            if name not in unseen and is_seen_by_all(name)
         }
 
     def producer(self, name: str) -> str | None:

@@ -26,10 +26,11 @@ from typing import Any
 
 from rlmnb import digest
 from rlmnb.errors import ObjectError
-from rlmnb.graph.ambient import INITIAL, keyed, split, state_of
+from rlmnb.graph.ambient import INITIAL, WARNED, keyed, split, state_of
 from rlmnb.kernel import libraries, streams
 from rlmnb.kernel.canonical import behind, value_digest
 from rlmnb.kernel.sight import is_of_python, mark_on
+from rlmnb.kernel.warned import Warned
 
 _NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
@@ -324,6 +325,8 @@ class Hidden:
         described.append(
             Facet("$streams", lambda: _streams_now(namespace), reset=streams.reset),
         )
+        self.warned = Warned()
+        described.append(Facet(WARNED, self.warned.now, self.warned.restore, has_keys=True))
         facets = [*_interpreter_facets(), *described, *_chance_facets()]
         self._facets = {facet.name: facet for facet in facets}
         self._filters = list(warnings.filters)

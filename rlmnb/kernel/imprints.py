@@ -35,7 +35,7 @@ _FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
     ),
     "csv": frozenset({"register_dialect", "unregister_dialect"}),
     "logging": frozenset({"disable"}),
-    "matplotlib": frozenset({"set_cmap", "use"}),
+    "matplotlib": frozenset({"set_cmap", "update", "use"}),
     "sys": frozenset({"set_int_max_str_digits"}),
 }  # fmt: skip
 # These are called again and again, each time with something else.
@@ -73,9 +73,8 @@ class Imprints:
     def _may_set_unnamed(self, look: Look) -> bool:
         code = look.code
         assert code is not None
-        return code.lasting.sets_unnamed or any(
-            name.startswith(PREFIX) or self._lasts(name) for name in look.reads
-        )
+        reached = any(map(self._lasts, look.reads)) or self._local_in(look)
+        return code.lasting.sets_unnamed or bool(reached)
 
     def _lasts(self, name: str) -> bool:
         """Tell whether a variable leads to code that may leave something behind."""
@@ -84,10 +83,10 @@ class Imprints:
 
     def _in_reach(self, look: Look, code: CodeNames) -> Iterator[_Place]:
         values = [self._groups.namespace.get(name) for name in look.reads]
+        for name in self._local_in(look):
+            values += vars(sys.modules[name]).values()
         for name in look.reads:
-            if name.startswith(PREFIX):
-                values += vars(sys.modules.get(name.removeprefix(PREFIX), object)).values()
-            elif self._lasts(name):
+            if self._lasts(name):
                 known = self._groups.known[name].packages
                 values += [sys.modules.get(each) for each in known]
                 for function in _functions_of(self._groups.namespace.get(name)):
@@ -118,12 +117,13 @@ class Imprints:
             self._note_patch(dotted, self._groups.namespace)
         for place, was in look.libraries:
             self._note_changes(place, was)
-        if code.lasting.calls or any(map(self._lasts, look.reads)) or self._local(look):
+        if code.lasting.calls or any(map(self._lasts, look.reads)) or self._local_in(look):
             self._note_calls(look.source)
 
-    @staticmethod
-    def _local(look: Look) -> bool:
-        return any(name.startswith(PREFIX) for name in look.reads)
+    def _local_in(self, look: Look) -> list[str]:
+        """Return the local modules that a cell can reach."""
+        names = [name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)]
+        return [name for name in names if self._modules.path(name) is not None]
 
     def _note_patch(self, dotted: Dotted, around: Mapping[str, Any]) -> None:
         *path, attribute = dotted

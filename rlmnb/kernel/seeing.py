@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rlmnb.graph.ambient import CHANCE, INITIAL, state_of, whole
+from rlmnb.graph.ambient import CHANCE, INITIAL, is_seen_by_all, state_of, whole
 from rlmnb.kernel.groups import Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.look import COMMANDS, Look
@@ -132,7 +132,7 @@ class Seeing:
         found = {
             name: was
             for name, was in look.hidden.items()
-            if was != INITIAL and name not in CHANCE and state_of(name) not in unseen
+            if was != INITIAL and is_seen_by_all(name) and state_of(name) not in unseen
         }
         states: dict[str, dict[str, str]] = {}
         for name, was in found.items():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb import digest
-from rlmnb.graph.ambient import CHANCE, INITIAL
+from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
@@ -165,6 +165,8 @@ class Tracker:
             }
         if alone:
             self._set_aside(self._look, reach.led_to)
+        self.hidden.warned.keep()
+        self.hidden.warned.listen()
         self.watch.start()
 
     def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
@@ -202,7 +204,11 @@ class Tracker:
         """Return every name that code can read, through what it calls."""
         if names is None:
             return NOWHERE
-        around = frozenset().union(*self.hidden.leads_to.values())
+        quiet = not (names.reads or names.attributes or names.imports)
+        if quiet and not any(map(self.groups.has_last_words, names.writes)):
+            around: frozenset[str] = frozenset()  # it runs no code but its own constants
+        else:
+            around = frozenset().union(*self.hidden.leads_to.values())
         return follow(
             names,
             self.groups.refs_of,
@@ -242,6 +248,7 @@ class Tracker:
         look.reads |= left
         reads = self._read_digests(look)
         if not look.inert:
+            self.hidden.warned.look()
             self.groups.logged = handed_to_logging()
             names = look.code.attributes if look.code is not None else ()
             self._descriptors.note(names, opened=self.watch.by_number)
@@ -269,6 +276,7 @@ class Tracker:
         if hidden_now != look.hidden:
             self.hidden.follow(hidden_values)
         self._hidden_now = hidden_now
+        warned = self._warned(look, hidden_now)
         writes = [version.as_dict() for version in versions]
         writes += [self._module_version(name) for name in looked_at]
         writes += self._figures_version(look)
@@ -290,8 +298,11 @@ class Tracker:
                 self.store.keep_file(path)
         ambient = self._seeing.seen(look, settings, unseen)
         or_read = self._or_alone(reads, old, set_anew) | ambient.pop("or_read", {})
+        if again := {name: was for name, was in warned.items() if was != INITIAL}:
+            ambient["found"] = ambient.get("found", {}) | again
+        self.hidden.warned.keep()
         return {
-            "reads": reads | ambient.pop("reads"),
+            "reads": reads | ambient.pop("reads") | warned,
             **({"or_read": or_read} if or_read else {}),
             "writes": writes,
             "loosened": [
@@ -312,6 +323,14 @@ class Tracker:
             **self._in_place(look, now, versions),
             **self.watch.report(),
         }
+
+    def _warned(self, look: Look, now: dict[str, str]) -> dict[str, str]:
+        """Return the warnings that a cell would have given if they had been given before or not."""
+        if look.inert:
+            return {}
+        heard = {keyed(WARNED, each) for each in self.hidden.warned.heard()}
+        given = {name for name in now.keys() - look.hidden.keys() if state_of(name) == WARNED}
+        return {name: look.hidden.get(name, INITIAL) for name in heard | given}
 
     @staticmethod
     def _reads_behind(
@@ -631,6 +650,7 @@ class Tracker:
         """Bring variables to the versions wanted; return what could not be had, or is outdated."""
         self._now = self._hidden_now = None
         found = Restoring(self.groups, self.hidden).restore(wanted, absent, sources)
+        self.hidden.warned.keep()
         self._note_imports()
         return found
 

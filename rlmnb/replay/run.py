@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rlmnb import digest
 from rlmnb.digest import MISSING
-from rlmnb.graph.ambient import CHANCE, INITIAL, is_ambient
+from rlmnb.graph.ambient import CHANCE, INITIAL, is_seen_by_all
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.disk import Files
 from rlmnb.graph.environment import UNTRACKED, CodeCell, Environment, Run, recorded_run
@@ -467,7 +467,7 @@ class _Replay:
         trace["reads"] |= dict.fromkeys(unseeded, INITIAL)
         # What every cell reads is what a full run would have here, whatever this kernel has.
         trace["reads"] = {
-            name: read for name, read in trace["reads"].items() if not is_ambient(name)
+            name: read for name, read in trace["reads"].items() if not is_seen_by_all(name)
         } | self._env.ambient_reads(trace)
         run: Run = {
             **trace,

@@ -232,7 +232,7 @@ CASES = {
     "layout runs nothing": Case(["x = [1, 2]", "print(x)"], [], {0: "x = [\n    1,\n    2,\n]\n"}),
     "a library is given a function": Case(
         ["import math\ndef f(): return k\nmath.own = f", "k = 1", "y = 2", "print(math.own())"],
-        [0, 1, 2, 3],
+        [0, 1, 3],
         {1: "k = 3"},
     ),
     "a function among the builtins": Case(
@@ -566,6 +566,67 @@ CASES = {
     ),
     "another patch": Case(
         ["import math", "math.tau = 3", "print(math.tau)"], [1, 2], {1: "math.tau = 4"}
+    ),
+    "a library patched by a function": Case(
+        ["import math\ndef patch(n):\n    math.tau = n", "patch(5)", "x = 1", "print(math.tau)"],
+        [1, 3],
+        {1: "patch(6)"},
+    ),
+    "a library patched under a name that is worked out": Case(
+        ["import math\nx = 1", "for name in ['tau']:\n    setattr(math, name, 5)", "math.tau"],
+        [1, 2],
+        {1: "for name in ['tau']:\n    setattr(math, name, 6)"},
+    ),
+    "a library patched by a local module": Case(
+        ["import helper, math", "helper.patch(5)", "x = 1", "print(math.tau)"],
+        [1, 3],
+        {1: "helper.patch(6)"},
+        start={"helper.py": "import math\ndef patch(n):\n    math.tau = n\n"},
+    ),
+    "what was registered with a library": Case(
+        [
+            "import codecs\ndef mark(error):\n    return '?', error.end\nx = 1",
+            "codecs.register_error('mark', mark)",
+            "y = 2",
+            "print('\u00e9'.encode('ascii', 'mark'))",
+        ],
+        [0, 1, 3],
+        {0: "import codecs\ndef mark(error):\n    return '!', error.end\nx = 1"},
+    ),
+    "a name registered by a function, with a value of another cell": Case(
+        [
+            "import mimetypes\ndef name_it():\n    mimetypes.add_type(kind, '.zzz')",
+            "kind = 'a/one'",
+            "name_it()",
+            "print(mimetypes.guess_type('x.zzz'))",
+        ],
+        [1, 2, 3],
+        {1: "kind = 'a/two'"},
+    ),
+    "what is read of a library that was set up": Case(
+        ["import mimetypes", "mimetypes.add_type('a/b', '.z')", "mimetypes.guess_type('x.z')"],
+        [1, 2],
+        {2: "mimetypes.guess_type('y.z')"},
+    ),
+    "a warning that a library gives once, by another cell now": Case(
+        ["import numpy as np", "np.mean([])", "x = 1", "y = np.mean([])"],
+        [1, 3],
+        {1: "np.mean([1])"},
+    ),
+    "a warning that a library has given": Case(
+        ["import numpy as np", "np.mean([])", "x = 1", "y = np.mean([])"],
+        [3],
+        {3: "y = np.mean([]) * 2"},
+    ),
+    "a warning that is forgotten as the filters change": Case(
+        [
+            "import numpy as np, warnings",
+            "np.mean([])",
+            "with warnings.catch_warnings():\n    pass",
+            "y = np.mean([])",
+        ],
+        [2, 3],
+        {2: "pass"},
     ),
     "a method given to a library's class": Case(
         [
