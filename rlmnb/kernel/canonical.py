@@ -30,7 +30,7 @@ from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.lasting import lasting_in
-from rlmnb.kernel.sight import CALLS, LASTS, UNKNOWN, WARNS, telling
+from rlmnb.kernel.sight import CALLS, LASTS, UNKNOWN, telling
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -59,8 +59,6 @@ _CLASS_NOISE = frozenset(
         "_abc_impl", "__slotnames__",
     }
 )  # fmt: skip
-# Python warns of some that these can give.
-_WARNED_OF = frozenset({"__complex__", "__float__", "__index__", "__int__", "__trunc__"})
 _MOST_OBJECTS = 4_000_000
 # Deeper than this pickle's own recursion could end the process; such values are made again.
 _DEEPEST_STORED = 200
@@ -348,7 +346,7 @@ class Walk:
         if foreign:
             self.refs.add(f"${value.__globals__.get('__name__')}")
         else:
-            self._packages |= {CALLS, WARNS} if names.may_warn else {CALLS}
+            self._packages.add(CALLS)
             self._packages |= {LASTS} if lasting_in(value.__code__) else set()
             self.refs |= names.touched
             if names.attributes & OPAQUE_ATTRIBUTES or "get_ipython" in names.reads:
@@ -459,8 +457,6 @@ class Walk:
         self._value(type(value) if type(value) is not type else None)
         if not can_keep_slots(value):
             self.problem = self.problem or "a class with slots of an iterator"
-        if not _WARNED_OF.isdisjoint(vars(value)):
-            self._packages.add(WARNS)
         for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])

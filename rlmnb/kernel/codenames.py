@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import re
 from functools import lru_cache
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_OPTIMIZED
+from inspect import CO_OPTIMIZED
 from types import CodeType
 
 from rlmnb.kernel.history import is_history, unnamed_history
@@ -22,7 +22,6 @@ _WORD, _AT_NAME = re.compile(r"[A-Za-z_]\w*"), re.compile(r"@([A-Za-z_]\w*)")
 _DELETES = frozenset({"DELETE_NAME", "DELETE_GLOBAL"})
 _IN_CLASS = frozenset({"STORE_NAME", "DELETE_NAME"})
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
-_ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR
 # Through these, code can reach any variable by a name that it does not show.
 OPAQUE_ATTRIBUTES = frozenset(
     {
@@ -37,7 +36,7 @@ class CodeNames:
 
     __slots__ = (
         "attributes", "beginning", "bound", "dormant", "early", "imports", "lasting",
-        "looks_up", "may_call", "may_warn", "reads", "stars", "strings", "sure", "within", "writes",
+        "looks_up", "may_call", "reads", "stars", "strings", "sure", "within", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -55,8 +54,8 @@ class CodeNames:
         self.beginning = Beginning()
         # Variables that it gives to a library as a text in which others may be named.
         self.looks_up: frozenset[str] = frozenset()
-        # It can give a warning that no library gives, or has functions that it may call.
-        self.may_warn = self.may_call = False
+        # It has functions that it may call.
+        self.may_call = False
         # Names that it gives to what it imports, each with the library.
         self.bound: dict[str, str] = {}
         self.stars: frozenset[str] = frozenset()
@@ -96,7 +95,6 @@ def names_in(code: CodeType) -> CodeNames:
     attributes: set[str] = set()
     strings: set[str] = set()
     imports: set[str] = set()
-    may_warn = bool(code.co_flags & _ASYNC)
     own = _set_in_class(code)
     for step in dis.get_instructions(code):
         if step.opname in _READS and own.get(str(step.argval), step.offset) >= step.offset:
@@ -109,7 +107,6 @@ def names_in(code: CodeType) -> CodeNames:
             attributes.add(str(step.argval))
             if step.opname == "IMPORT_NAME":
                 imports.add(str(step.argval))
-        may_warn = may_warn or step.opname == "UNARY_INVERT"
     for constant in _constants(code.co_consts):
         if isinstance(constant, CodeType):
             inner = names_in(constant)
@@ -118,10 +115,9 @@ def names_in(code: CodeType) -> CodeNames:
             attributes |= inner.attributes
             strings |= inner.strings
             imports |= inner.imports
-            may_warn = may_warn or inner.may_warn
         elif isinstance(constant, str):
             strings.add(constant)
-    found = CodeNames(
+    return CodeNames(
         frozenset(reads)
         | unnamed_history(reads, attributes, strings)
         | asked_for(attributes, strings),
@@ -130,8 +126,6 @@ def names_in(code: CodeType) -> CodeNames:
         frozenset(strings),
         imports=frozenset(imports),
     )
-    found.may_warn = may_warn
-    return found
 
 
 def asked_for(attributes: set[str], strings: set[str]) -> frozenset[str]:

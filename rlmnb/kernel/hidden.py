@@ -19,7 +19,6 @@ import random
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -29,10 +28,9 @@ from rlmnb.errors import ObjectError
 from rlmnb.graph.ambient import INITIAL, WARNED, keyed, split, state_of
 from rlmnb.kernel import libraries, streams
 from rlmnb.kernel.canonical import behind, value_digest
+from rlmnb.kernel.filters import Filters, effective
 from rlmnb.kernel.sight import is_of_python, mark_on
 from rlmnb.kernel.warned import Warned
-
-_NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
 
 
 class Facet:
@@ -74,7 +72,7 @@ class Facet:
 
 def _interpreter_facets() -> Iterable[Facet]:
     cwd, path = os.getcwd(), list(sys.path)
-    filters, limit = list(warnings.filters), sys.getrecursionlimit()
+    limit = sys.getrecursionlimit()
     environ = dict(os.environ)
     language = _locale()
 
@@ -102,25 +100,12 @@ def _interpreter_facets() -> Iterable[Facet]:
         if os.environ.get("TZ") != zone and hasattr(time, "tzset"):
             time.tzset()  # the C library has a copy of its own
 
-    def filters_now() -> list[Any] | None:
-        now = list(warnings.filters)
-        if now == filters or [each for each in now if not _is_numpys(each)] == filters:
-            return None
-        return now
-
-    def restore_filters(value: list[Any] | None) -> None:
-        with warnings.catch_warnings():
-            pass  # leaving the block makes every module look at the filters again
-        theirs = [each for each in warnings.filters if _is_numpys(each)]
-        warnings.filters[:] = [*theirs, *filters] if value is None else value  # type: ignore[index]
-
     def restore_path(value: list[str] | None) -> None:
         sys.path[:] = path if value is None else value
 
     yield Facet("$cwd", lambda: _unless(os.getcwd(), cwd), lambda value: os.chdir(value or cwd))
     yield Facet("$environ", environ_now, restore_environ, has_keys=True)
     yield Facet("$sys.path", lambda: _unless(list(sys.path), path), restore_path)
-    yield Facet("$warnings", filters_now, restore_filters)
     handlers = _handlers()
     yield _interpreter()
     yield Facet("$signals", lambda: _signals(handlers))
@@ -210,28 +195,6 @@ def _dialects() -> dict[str, list[str]]:
     }
 
 
-def _is_numpys(each: Any) -> bool:
-    """Tell whether it is numpy's import that sets this filter of warnings.
-
-    It is for warnings of numpy's alone, so cells that do without numpy do without the filter.
-    """
-    action, message, category = each[:3]
-    if action == "always":
-        return bool(category.__module__ == "numpy.exceptions")
-    text = getattr(message, "pattern", message)
-    return action == "ignore" and category is Warning and text in _NUMPYS
-
-
-def _effective(filters: list[Any]) -> list[Any]:
-    """Return the filters that can match a warning: the first of those for the same warnings."""
-    found: dict[tuple[Any, ...], Any] = {}
-    for each in filters:
-        found.setdefault(tuple(each[1:]), each)
-        if tuple(each[1:]) == (None, Warning, None, 0):
-            break  # nothing gets past it
-    return list(found.values())
-
-
 def _unless(now: Any, start: Any) -> Any:
     return None if now == start else now
 
@@ -246,7 +209,7 @@ def _set_locale(value: str) -> None:
 
 def _digest(name: str, value: Any) -> str:
     if name == "$warnings":
-        value = _effective(value)
+        value = effective(value)
     elif split(name)[1] is not None and not _is_atom(value[0]):
         # A function shows itself by its address.
         value = value_digest({}, value)
@@ -325,11 +288,12 @@ class Hidden:
         described.append(
             Facet("$streams", lambda: _streams_now(namespace), reset=streams.reset),
         )
+        self.filters = Filters()
+        described.append(Facet("$warnings", self.filters.now, self.filters.restore))
         self.warned = Warned()
         described.append(Facet(WARNED, self.warned.now, self.warned.restore, has_keys=True))
         facets = [*_interpreter_facets(), *described, *_chance_facets()]
         self._facets = {facet.name: facet for facet in facets}
-        self._filters = list(warnings.filters)
 
     def _patches(self) -> dict[str, Any]:
         return self.patched | libraries.accessors_of_pandas()
@@ -401,14 +365,6 @@ class Hidden:
             name: INITIAL if value is None else _digest(name, value)
             for name, value in values.items()
         }
-
-    def has_only(self, filters: list[tuple[Any, ...]]) -> bool:
-        """Tell whether filters of warnings are what they would be if only these had been set."""
-        alone = list(self._filters)
-        for each in filters:
-            alone = [each, *(other for other in alone if other != each)]
-        now = [each for each in warnings.filters if not _is_numpys(each)]
-        return _effective(alone) == _effective(now)
 
     @property
     def shows_all(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -101,7 +100,6 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
             tree = unwrapped(ast.parse(transform(source)), transform)
             _quiet_magics(tree)
             beginning, within = beginning_of(tree), _imports_within(tree)
-            may_warn = _may_warn(source, tree)
             bound, commands = _bound_by_imports(tree), _commands_at_top(tree)
             order = order_of_use(tree)
             dormant = _split_dormant(tree)
@@ -126,7 +124,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     names.dormant = dormant
     names.lasting = lasting_in(code)
     names.beginning, names.within, names.bound = beginning, within, bound
-    names.may_warn, names.may_call = may_warn, _has_functions(tree)
+    names.may_call = _has_functions(tree)
     names.looks_up = _looks_up(tree)
     names.stars = frozenset(
         node.module
@@ -169,35 +167,6 @@ def _bound_by_imports(tree: ast.Module) -> dict[str, str]:
             name = (alias.asname or alias.name).partition(".")[0]
             found[name] = module.partition(".")[0]
     return found
-
-
-# What the compiler finds odd in texts and numbers: escapes that are none, `1if`.
-_ODD = re.compile(
-    r"(?<!\\)(?:\\\\)*\\(?:[^\\\n'\"abfnrtvxNuU0-7]|[4-7][0-7]{2})|\d(?:and|else|for|if|in|is|not|or)\b"
-)
-
-
-def _may_warn(source: str, tree: ast.Module) -> bool:
-    """Tell whether code can give a warning that is Python's own: of what it is, or of its doing."""
-    return bool(_ODD.search(source)) or any(map(_is_odd, ast.walk(tree)))
-
-
-def _is_odd(node: ast.AST) -> bool:
-    if isinstance(node, ast.Compare):
-        parts = [node.left, *node.comparators]
-        given = any(isinstance(each, ast.Constant | ast.Tuple) for each in parts)
-        return given and any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops)
-    if isinstance(node, ast.Assert):
-        return isinstance(node.test, ast.Tuple)
-    if isinstance(node, ast.Call | ast.Subscript):
-        called = node.func if isinstance(node, ast.Call) else node.value
-        return not isinstance(called, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    if isinstance(node, ast.Name):
-        return node.id == "NotImplemented"
-    # Nobody waits for a coroutine; in a `finally`, a return hides an error; `~True`.
-    return isinstance(node, ast.AsyncFunctionDef | ast.Invert) or (
-        isinstance(node, ast.Try | ast.TryStar) and bool(node.finalbody)
-    )
 
 
 def _looks_up(tree: ast.Module) -> frozenset[str]:

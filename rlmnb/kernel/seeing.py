@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, is_seen_by_all, state_of, whole
+from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.look import COMMANDS, Look
@@ -19,10 +20,10 @@ from rlmnb.kernel.sight import (
     PROCESS,
     QUIET,
     UNKNOWN,
-    WARNS,
     unseen_by,
     unseen_by_commands,
     unseen_by_imports,
+    warns_when_imported,
 )
 
 
@@ -42,9 +43,13 @@ class Seeing:
         self._hidden = hidden
         # What the environment was, and where modules were looked for, when each library came in.
         self._imported_under: dict[str, dict[str, str]] = {}
+        # Libraries that may have warned of something as they came in.
+        self._warned: set[str] = set()
 
-    def imported(self, modules: Iterable[str], look: Look) -> None:
+    def imported(self, modules: Iterable[str], look: Look, *, warned: bool) -> None:
         """Take down under what circumstances modules were imported: they are only once."""
+        if warned:
+            self._warned.update(name.partition(".")[0] for name in modules)
         packages = {name.partition(".")[0] for name in modules} - self._imported_under.keys()
         if packages:
             now = {
@@ -69,22 +74,42 @@ class Seeing:
         return name == "." or self._modules.path(name) is not None
 
     def unseen(
-        self, look: Look, now: Mapping[str, int], old: Mapping[str, Group], settings: Found
+        self,
+        look: Look,
+        now: Mapping[str, int],
+        old: Mapping[str, Group],
+        settings: Found,
+        *,
+        failed: bool,
+        warned: bool,
     ) -> frozenset[str]:
         """Return the state that a cell cannot have seen."""
+        unseen = frozenset() if failed else self._out_of_sight(look, now, old, settings)
+        return unseen if warned or self._may_have_warned(look.code) else unseen | {"$warnings"}
+
+    def _may_have_warned(self, code: CodeNames | None) -> bool:
+        """Tell whether a cell imports what may have warned of something when it was first."""
+        modules = code.imports if code is not None else ()
+        packages = {name.partition(".")[0] for name in modules}
+        known = not packages.isdisjoint(self._warned) or warns_when_imported(modules)
+        return known or any(map(self._is_local, modules))
+
+    def _out_of_sight(
+        self, look: Look, now: Mapping[str, int], old: Mapping[str, Group], settings: Found
+    ) -> frozenset[str]:
+        """Return the state that code cannot have seen, by what it can reach."""
         code = look.code
         if code is None or look.opaque or any(map(self._is_local, code.imports)):
             return frozenset()
         touched = [name for name in code.writes | look.reads if name in old]
         let_go = [old[name] for name in touched if look.bindings.get(name) != now.get(name)]
         shown = any(name.startswith("$shell") for name in self._hidden.leads_to)
-        own = {WARNS} if code.may_warn else set()
         if settings.is_all and not shown and not any(group.has_last_words for group in let_go):
-            unseen = QUIET - ({"$warnings"} if own else set())
+            unseen = QUIET
             if code.imports or code.beginning.shows:
-                unseen = unseen_by_imports(code.imports) & unseen_by(own)
+                unseen = unseen_by_imports(code.imports)
             return unseen - self._kept_by(code.beginning.looks_into)
-        packages = own | {name.partition(".")[0] for name in code.within}
+        packages = {name.partition(".")[0] for name in code.within}
         packages |= {CALLS} if code.may_call else set()
         for name in look.reads | code.reads:
             packages |= self._packages_of(name)
@@ -143,7 +168,7 @@ class Seeing:
             if state_of(name) not in unseen:
                 sets.setdefault(state_of(name), []).append(name)
         else_read = self._first_imported_under(look, settings)
-        if settings.filters and self._hidden.has_only(settings.filters):
+        if settings.filters and self._hidden.filters.are_only(settings.filters):
             else_read["$warnings"] = INITIAL
         return {
             "reads": {

@@ -13,15 +13,12 @@ from rlmnb.graph.ambient import keyed
 
 UNKNOWN = "?"
 # Not libraries, but what code of the notebook's own can do wherever it is called from.
-WARNS = "~warns"
 CALLS = "~calls"
 LASTS = "~lasts"
 _LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging", "$inline"})
 PROCESS = frozenset({"$environ", "$sys.path"})
 _PLACE = frozenset({"$cwd", "$directories"})
-_REST = frozenset(
-    {"$warnings", "$recursion limit", "$csv", "$gc", "$argv", "$autoreload", "$patched"}
-)
+_REST = frozenset({"$recursion limit", "$csv", "$gc", "$argv", "$autoreload", "$patched"})
 _ALL = _LIBRARIES | PROCESS | _PLACE | _REST
 # What shows how code runs, not what it does: for statements that run no code but their own.
 QUIET = _ALL | {
@@ -32,47 +29,45 @@ _BLIND = frozenset(
     {
         "builtins", "_abc", "abc", "array", "bisect", "cmath", "collections", "copy", "copyreg",
         "dataclasses", "enum", "fractions", "functools", "heapq", "itertools", "json", "math",
-        "numbers", "_operator", "operator", "reprlib", "statistics", "string", "textwrap",
-        "types", "uuid",
+        "numbers", "_operator", "operator", "random", "re", "reprlib", "statistics", "string",
+        "textwrap", "types", "typing", "uuid",
     }
 )  # fmt: skip
 _SYSTEM = PROCESS | _PLACE
 # and parts of it, and libraries, that look at some.
 _LOOKS_AT: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("random", "re", "typing"), frozenset({"$warnings"})),
-    **dict.fromkeys(("base64", "fnmatch", "hashlib", "struct", "zlib"), PROCESS),
-    **dict.fromkeys(("calendar", "datetime", "time"), PROCESS | {"$warnings"}),
+    **dict.fromkeys(
+        ("base64", "calendar", "datetime", "fnmatch", "hashlib", "struct", "time", "zlib"), PROCESS
+    ),
     **dict.fromkeys(
         (
             "_io", "contextlib", "glob", "io", "nt", "ntpath", "os", "pathlib", "posix",
             "posixpath", "rlmnb", "shutil", "tempfile", "zipfile",
         ),
-        _SYSTEM | {"$warnings"},
+        _SYSTEM,
     ),
-    "IPython": _SYSTEM | {"$autoreload", "$warnings"},
+    "IPython": _SYSTEM | {"$autoreload"},
     **dict.fromkeys(("csv", "_csv"), PROCESS | {"$csv"}),
     "decimal": frozenset({"$decimal"}),
-    "logging": _SYSTEM | {"$logging", "$warnings"},
-    "numpy": _SYSTEM | {"$numpy", "$patched", "$warnings"},
+    "logging": _SYSTEM | {"$logging"},
+    "numpy": _SYSTEM | {"$numpy", "$patched"},
     "pandas": _ALL,
     "matplotlib": _ALL - {"$pandas"},
 }  # fmt: skip
 _SEES = {
-    WARNS: frozenset({"$warnings"}),
     CALLS: frozenset({"$recursion limit"}),
     LASTS: frozenset(),
     **_LOOKS_AT,
 }
-# Whoever imports these is warned, or may be.
+# Whoever imports these is warned, if only the first time.
 _WARNS_WHEN_IMPORTED = frozenset(
     {
-        "aifc", "ast", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt",
+        "aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt",
         "distutils", "imghdr", "imp", "lib2to3", "mailcap", "msilib", "nis", "nntplib",
-        "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib", "typing", "uu",
+        "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "telnetlib", "uu",
         "xdrlib",
     }
 )  # fmt: skip
-_QUIET_WHEN_IMPORTED = frozenset({"numpy", "matplotlib"})
 
 
 def mark_on(where: str) -> str:
@@ -105,9 +100,12 @@ def unseen_by_imports(modules: Iterable[str]) -> frozenset[str]:
     """Return what cannot be seen by an import, which looks for modules, and runs them."""
     packages = {name.partition(".")[0] for name in modules}
     libraries = packages - sys.stdlib_module_names
-    warned = not packages.isdisjoint(_WARNS_WHEN_IMPORTED) or not libraries <= _QUIET_WHEN_IMPORTED
-    looked_at = _SYSTEM | {"$patched"} if libraries else frozenset()
-    return _ALL - looked_at - ({"$warnings"} if warned else set())
+    return _ALL - (_SYSTEM | {"$patched"}) if libraries else _ALL
+
+
+def warns_when_imported(modules: Iterable[str]) -> bool:
+    """Tell whether one of these is known to warn whoever imports it first."""
+    return not _WARNS_WHEN_IMPORTED.isdisjoint(name.partition(".")[0] for name in modules)
 
 
 def unseen_by_commands() -> frozenset[str]:

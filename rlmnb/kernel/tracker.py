@@ -167,6 +167,8 @@ class Tracker:
             self._set_aside(self._look, reach.led_to)
         self.hidden.warned.keep()
         self.hidden.warned.listen()
+        if names is None or "filters" not in names.attributes:
+            self.hidden.filters.listen()  # otherwise it would find our filter among its own
         self.watch.start()
 
     def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
@@ -242,6 +244,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
+        warned = self.hidden.filters.were_asked()
         look.replaced = self.put_back()
         now = self._now = self.tracked()
         left = self._not_set(look, now) - look.reads if failed else frozenset()
@@ -276,18 +279,18 @@ class Tracker:
         if hidden_now != look.hidden:
             self.hidden.follow(hidden_values)
         self._hidden_now = hidden_now
-        warned = self._warned(look, hidden_now)
+        given = self._given(look, hidden_now)
         writes = [version.as_dict() for version in versions]
         writes += [self._module_version(name) for name in looked_at]
         writes += self._figures_version(look)
-        self._seeing.imported(self._new_modules(), look)
+        self._seeing.imported(self._new_modules(), look, warned=warned)
         settings = Found() if failed else self._seeing.settings(look, now)
         writes += self._hidden_versions(look, hidden_now, hidden_values, settings)
         for name in CHANCE:
             seeded = name in settings.keys
             if not seeded and any(version["names"] == [name] for version in writes):
                 reads[name] = look.hidden[name]
-        unseen = frozenset() if failed else self._seeing.unseen(look, now, old, settings)
+        unseen = self._seeing.unseen(look, now, old, settings, failed=failed, warned=warned)
         if self._figures != INITIAL:
             unseen -= {"$matplotlib"}  # figures that are open may be shown after any cell
         self._note_named(look)
@@ -298,11 +301,11 @@ class Tracker:
                 self.store.keep_file(path)
         ambient = self._seeing.seen(look, settings, unseen)
         or_read = self._or_alone(reads, old, set_anew) | ambient.pop("or_read", {})
-        if again := {name: was for name, was in warned.items() if was != INITIAL}:
+        if again := {name: was for name, was in given.items() if was != INITIAL}:
             ambient["found"] = ambient.get("found", {}) | again
         self.hidden.warned.keep()
         return {
-            "reads": reads | ambient.pop("reads") | warned,
+            "reads": reads | ambient.pop("reads") | given,
             **({"or_read": or_read} if or_read else {}),
             "writes": writes,
             "loosened": [
@@ -324,7 +327,7 @@ class Tracker:
             **self.watch.report(),
         }
 
-    def _warned(self, look: Look, now: dict[str, str]) -> dict[str, str]:
+    def _given(self, look: Look, now: dict[str, str]) -> dict[str, str]:
         """Return the warnings that a cell would have given if they had been given before or not."""
         if look.inert:
             return {}

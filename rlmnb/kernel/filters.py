@@ -1,0 +1,91 @@
+"""The filters of warnings: what cells have set, and which cells were about to warn of something.
+
+A filter of our own stands before all others while a cell runs. It matches nothing, and so it is
+asked about every warning that is not settled by what the cell itself has set.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+_NUMPYS = frozenset(f"numpy.{each} size changed" for each in ("dtype", "ndarray", "ufunc"))
+_Filter = tuple[Any, ...]
+
+
+class _Ear:
+    """In the place of the text that a filter is for."""
+
+    asked = False
+
+    def match(self, _text: str) -> bool:
+        """Hear of a warning, and leave it to the other filters."""
+        self.asked = True
+        return False
+
+
+class Filters:
+    """Follows the filters of this process."""
+
+    def __init__(self) -> None:
+        self._start = _those_set()
+        self._ear: _Ear | None = None
+
+    def listen(self) -> None:
+        """Hear from now on whether anything is about to be warned of."""
+        self._ear = _Ear()
+        warnings.filters.insert(0, ("ignore", self._ear, Warning, None, 0))  # type: ignore[attr-defined]
+
+    def were_asked(self) -> bool:
+        """Tell whether anything was since; without having listened, it may have been."""
+        ear, self._ear = self._ear, None
+        warnings.filters[:] = _those_set()  # type: ignore[index]
+        return ear is None or ear.asked
+
+    def now(self) -> list[_Filter] | None:
+        """Return the filters, None if they are as they were at the start."""
+        now = _those_set()
+        if now == self._start or [each for each in now if not _is_numpys(each)] == self._start:
+            return None
+        return now
+
+    def restore(self, value: list[_Filter] | None) -> None:
+        """Have these filters again."""
+        with warnings.catch_warnings():
+            pass  # leaving the block makes every module look at the filters again
+        theirs = [each for each in warnings.filters if _is_numpys(each)]
+        warnings.filters[:] = [*theirs, *self._start] if value is None else value  # type: ignore[index]
+
+    def are_only(self, filters: list[_Filter]) -> bool:
+        """Tell whether filters of warnings are what they would be if only these had been set."""
+        alone = list(self._start)
+        for each in filters:
+            alone = [each, *(other for other in alone if other != each)]
+        now = [each for each in _those_set() if not _is_numpys(each)]
+        return effective(alone) == effective(now)
+
+
+def effective(filters: list[_Filter]) -> list[_Filter]:
+    """Return the filters that can match a warning: the first of those for the same warnings."""
+    found: dict[_Filter, _Filter] = {}
+    for each in filters:
+        found.setdefault(tuple(each[1:]), each)
+        if tuple(each[1:]) == (None, Warning, None, 0):
+            break  # nothing gets past it
+    return list(found.values())
+
+
+def _those_set() -> list[_Filter]:
+    return [each for each in warnings.filters if not isinstance(each[1], _Ear)]
+
+
+def _is_numpys(each: _Filter) -> bool:
+    """Tell whether it is numpy's import that sets this filter of warnings.
+
+    It is for warnings of numpy's alone, so cells that do without numpy do without the filter.
+    """
+    action, message, category = each[:3]
+    if action == "always":
+        return bool(category.__module__ == "numpy.exceptions")
+    text = getattr(message, "pattern", message)
+    return action == "ignore" and category is Warning and text in _NUMPYS
