@@ -23,13 +23,14 @@ def append(session: str, cell: "Mapping[str, Any]", **options: "Any") -> str:
 
     `session` is an id, or a path to any notebook; it begins here if it has not yet. `cell` is
     `{"source": …}` with any field of a record beside it, or a whole nbformat cell. Options are
-    `root`, `cwd` and `timeout`. Of a tool call the source is enough: what it calls, and the files
-    it names, are read from there.
+    `root`, `cwd` and `timeout`. The source is enough: which tool it calls, and the files it names,
+    are read from there.
     """
     from rlmnb.store.append import append as append_cell
 
     told = isinstance(cell, dict) and not cell.keys() & {"cell_type", "operation"}
-    if told and "tools." in str(cell.get("source")):
+    # Most sources have nothing in them that could be the name of a file.
+    if told and any(mark in str(cell.get("source")) for mark in "'\"./\\~"):
         import os
 
         from rlmnb.capture.toolcalls import with_tool_call

@@ -15,6 +15,7 @@ from rlmnb.format.cells import STATUSES
 from rlmnb.format.conversation import is_reply
 from rlmnb.format.migrations import migrate
 from rlmnb.format.nbjson import source_of
+from rlmnb.format.shown import as_shown
 from rlmnb.graph.effects import effects_of
 from rlmnb.graph.runs import run_of
 from rlmnb.ids import CellId
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _SHELLS = ("Bash", "PowerShell")
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _STATUSES = ("fresh", "stale", "new", *STATUSES)
 
 
@@ -274,6 +276,18 @@ def text_of(outputs: Sequence[Mapping[str, Any]]) -> str:
             text = data.get("text/plain", "") if isinstance(data, dict) else ""
             parts.append(str(digest.value_of_lines(text)) + "\n")
     return "".join(parts)
+
+
+def seen_text(outputs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text as a terminal shows it: overwriting done, errors with their traceback."""
+    parts = []
+    for output in as_shown(outputs):
+        lines = output.get("traceback")
+        if output.get("output_type") == "error" and isinstance(lines, list) and lines:
+            parts.append("\n".join(map(str, lines)) + "\n")
+        else:
+            parts.append(text_of([output]))
+    return COLOURS.sub("", "".join(parts))
 
 
 def exit_code_of(cell: Cell) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -15,6 +14,7 @@ from rlmnb.comparing.sides import Side, SideCell
 from rlmnb.comparing.spending import Amount
 from rlmnb.graph.freshness import begins
 from rlmnb.picture.wording import columns
+from rlmnb.views import COLOURS
 
 _LINES = 40
 _NAMES = 12
@@ -27,7 +27,6 @@ _WORDS = {"changed": "modified"}
 _ALIKE = {"modified": 50, "added": 20, "removed": 20, "moved": 20, "only in status or freshness": 5}
 _STYLES = {"-": "line removed", "+": "line added", "@": "dim"}
 # What programs print to colour their output: in a diff it is no text, only noise.
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def show_sides(comparison: Comparison) -> None:
@@ -80,7 +79,7 @@ def _say_heading(words: str) -> None:
 
 def _printed(line: str) -> str:
     """Return a line as it is shown; spaces at its end say something only where it differs."""
-    plain = _COLOURS.sub("", line)
+    plain = COLOURS.sub("", line)
     return plain.rstrip() if plain.startswith(" ") else plain
 
 
@@ -169,7 +168,7 @@ def _output_lines(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[s
 def _readable(piece: Piece | None) -> str | None:
     if piece is None or piece.text is None:
         return None
-    return _COLOURS.sub("", piece.text).removesuffix("\n")
+    return COLOURS.sub("", piece.text).removesuffix("\n")
 
 
 def _aligned(

@@ -18,7 +18,7 @@ from rlmnb.replay.owning import running_cell
 from rlmnb.session import Session
 from rlmnb.store import archive, project, sessions
 from rlmnb.store.layout import sessions_root
-from rlmnb.views import Cell, text_of, whole_output
+from rlmnb.views import Cell, seen_text, whole_output
 
 if TYPE_CHECKING:
     from rlmnb.format.record import CellRecord
@@ -328,7 +328,7 @@ def show_cell(args: Namespace) -> int:
         text.say(f"  {because(cause)}")
     _say_why(record)
     text.say(f"\n{cell.source}\n")
-    if shown := text_of(cell.outputs):
+    if shown := seen_text(cell.outputs):
         text.say(text.painted("output", "dim"), f"\n{shown.rstrip()}\n")
     for other, reason in cell.reasons.items():
         text.labelled("needs", f"{other}  {reason}", 9)

@@ -45,7 +45,10 @@ def status(args: Namespace) -> int:
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
     if not stale:
         return 0
-    hindered = all(Wishes().hinders(cell) for cell in cells if cell.cell_id in stale)
+    hinders = Wishes().hinders
+    hindered = any(cell.cell_id in stale and hinders(cell) for cell in cells) and not any(
+        planned.would_run for planned in plan(session, Wishes())
+    )
     word = session.place.word
     how = f"bring them up to date: rlmnb replay {word}"
     why = f"a replay would run none of them; why: rlmnb replay {word} --dry-run"
@@ -70,9 +73,11 @@ def _tell_stale(session: Session, stale: list[Planned]) -> None:
             _say_below(6, because(cause))
         if planned.hindered:
             _say_below(6, f"not run: {planned.hindered}")
+        elif planned.builds_on:
+            _say_below(6, f"not run: it builds on {planned.builds_on}, which is not")
         elif planned.asks:
             _say_below(6, "may call a model")
-        if planned.effects and not planned.hindered:
+        if planned.effects and planned.would_run:
             _say_below(6, f"changes things outside the notebook: {', '.join(planned.effects)}")
     if len(shown) > _SHOWN:
         text.say(f"and {len(shown) - _SHOWN} more; all of them with --json")
@@ -194,8 +199,9 @@ def _fork(session: Session, args: Namespace) -> Session:
 
 
 def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int:
-    runs = [each for each in planned if not each.hindered]
+    runs = [each for each in planned if each.would_run]
     hindered = [each for each in planned if each.hindered]
+    following = [each for each in planned if each.builds_on]
     if args.json:
         text.print_json(plan_as_dict(planned))
     else:
@@ -204,8 +210,10 @@ def _tell_plan(session: Session, planned: list[Planned], args: Namespace) -> int
         _say_below(0, would if runs else "nothing would run")
         if hindered:
             them = "it" if len(hindered) == 1 else "them"
-            would_not = f"{text.count(len(hindered), 'cell')} would not, nor what depends on {them}"
-            _say_below(0, would_not)
+            also = f", nor {text.count(len(following), 'cell')} that build on {them}"
+            also = also.replace("that build", "that builds") if len(following) == 1 else also
+            would_not = f"{text.count(len(hindered), 'cell')} would not"
+            _say_below(0, would_not + (also if following else ""))
     return 1 if args.check and planned else 0
 
 

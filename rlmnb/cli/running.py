@@ -10,13 +10,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from functools import partial
 
+from rlmnb.capture.toolnames import CHANGING, READING
 from rlmnb.cli import text
 from rlmnb.cli.following import numbered, waits
 from rlmnb.cli.meaning import what_is
 from rlmnb.cli.reading import opened
 from rlmnb.cli.warming import console
 from rlmnb.errors import InvalidNameError, KernelError, SessionNotFoundError, UsageError
-from rlmnb.graph.effects import effects_of
+from rlmnb.graph.effects import effects_of, of_its_agent, tools_called
 from rlmnb.graph.index import upstream
 from rlmnb.ids import check_session_id
 from rlmnb.replay.cells import code_cells
@@ -26,7 +27,7 @@ from rlmnb.replay.run import replay
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.store.layout import looks_like_path
-from rlmnb.views import text_of
+from rlmnb.views import seen_text, text_of
 
 _NAMES = 30
 _FAILED = 10
@@ -44,6 +45,11 @@ def execute(args: Namespace) -> int:
         # It would be run, and fail, in another session than the one that is meant.
         hint = f"run: rlmnb exec {shlex.quote(code)} 'print(1)'"
         raise InvalidNameError(f"{code} is a {what}, and there is no code to run", hint=hint)
+    if foreign := of_its_agent(tools_called(code)):
+        raise UsageError(
+            f"only its agent has {', '.join(foreign)}, and nothing was run",
+            hint=f"the tools that a cell can call are {', '.join(sorted(READING | CHANGING))}",
+        )
     if (tools := effects_of(code, None, None)) and not args.allow_effects:
         named = f"{shlex.quote(args.session)} " if args.session else ""
         raise UsageError(
@@ -57,7 +63,9 @@ def execute(args: Namespace) -> int:
     # A stale cell it builds on runs first, unless that one changes things outside the notebook:
     # what was allowed is what the code itself does.
     above = set(upstream(session.index, cell_id))
-    effects = {cell.cell_id for cell in code_cells(session) if cell.effects}
+    cells = code_cells(session)
+    effects = {cell.cell_id for cell in cells if cell.effects}
+    kept = {cell.cell_id for cell in cells if cell.frozen}
     try:
         report = replay(
             session,
@@ -96,10 +104,10 @@ def execute(args: Namespace) -> int:
     if first:
         text.note(f"{numbered(session, first)} ran first: what comes from there was needed")
     if cell_id not in report.skipped:
-        sys.stdout.write(text.printable(text_of(cell.outputs)))
+        sys.stdout.write(text.printable(seen_text(cell.outputs)))
     if cell_id in report.skipped:
         text.note(f"not run: {'; '.join(report.causes[cell_id])}")
-        _tell_refused(session, report, above, effects)
+        _tell_refused(session, report, above, effects - kept)
     elif failed:
         told = report.errors.get(cell_id, "")
         # A timeout shows itself only as an interrupt.
@@ -112,14 +120,24 @@ def _tell_refused(
     session: Session, report: Report, above: AbstractSet[str], effects: AbstractSet[str]
 ) -> None:
     """Say why cells that code builds on did not run, and how they would."""
+    word = session.place.word
+    failed = [each for each in report.failed if each in above]
+    for other in failed[:_FAILED]:
+        head = f"cell {session.cell(other).number} ({other}) failed"
+        text.note(text.wrapped(f"{head}: {report.errors.get(other, 'see its output')}", 0, 2))
     refused = [each for each in report.skipped if each in above]
     refused = [each for each in refused if not waits(report.causes[each])]
     for other in refused:
-        text.note(f"{other}: {report.causes[other][-1]}")
+        text.note(text.wrapped(f"{other}: {report.causes[other][-1]}", 0, 2))
+    if failed:
+        how = f"change it or take it out, in JupyterLab for one: rlmnb open {word}"
+        text.note(text.wrapped(f"see it with: rlmnb cell {word} {failed[0]}; {how}", 0, 2))
+        return
     acts = effects & above & {*report.left}
     acts |= {each for each in refused if _LEAVE in report.causes[each][-1]}
-    leave = f" {_LEAVE}" if acts else ""
-    text.note(f"bring the session up to date: rlmnb replay {session.place.word}{leave}")
+    if acts or not refused:
+        leave = f" {_LEAVE}" if acts else ""
+        text.note(f"bring the session up to date: rlmnb replay {word}{leave}")
 
 
 def _tell_wait(args: Namespace, cell_id: str, _number: int, state: str) -> None:

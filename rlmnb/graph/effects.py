@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rlmnb.capture.toolnames import CHANGING, ELSEWHERE
+from rlmnb.capture.toolnames import CHANGING, ELSEWHERE, HELPERS, READING
 from rlmnb.digest import source_hash
 
 # In the place of a tool's name, where any of them may be meant.
@@ -47,6 +47,11 @@ def tools_called(source: str) -> frozenset[str]:
     )
     handed_on = {ANY} if bare > len(called) and not _is_rebound(nodes) else set()
     return frozenset({node.attr for node in called} | handed_on)
+
+
+def of_its_agent(called: frozenset[str]) -> list[str]:
+    """Return those of the tools called that nobody but their agent has."""
+    return sorted(called - READING - CHANGING - HELPERS - {ANY})
 
 
 def effects_of(source: str, operation: str | None, run: Mapping[str, Any] | None) -> list[str]:

@@ -238,7 +238,9 @@ def follow(
     What does something when it is let go is not only set anew by whoever sets its name.
     """
     found: set[str] = set()
-    refs = set(around)
+    idle = not (names.reads or names.attributes or names.imports)
+    # Constants alone run no code, unless something is let go for them.
+    refs = set() if idle and not any(map(has_last_words, names.writes)) else set(around)
     asleep = dict(names.dormant)
     # What a name led to that is surely set, and not looked at before, is no matter.
     only_stored = {

@@ -299,10 +299,17 @@ def _text(path: str) -> str:
         raise ToolError(f"{path} is not UTF-8 text, and would not survive an edit") from None
 
 
-def _write(path: str, content: str) -> None:
+def _write(path: str, content: object) -> None:
+    if not isinstance(content, str):
+        what = type(content).__name__
+        raise ToolError(f"{path} is left as it was: its content is to be text, and is a {what}")
     try:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(content)
+        data = content.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolError(f"{path} is left as it was: its content cannot be UTF-8") from None
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror}") from None
 

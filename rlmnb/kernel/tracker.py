@@ -206,11 +206,7 @@ class Tracker:
         """Return every name that code can read, through what it calls."""
         if names is None:
             return NOWHERE
-        quiet = not (names.reads or names.attributes or names.imports)
-        if quiet and not any(map(self.groups.has_last_words, names.writes)):
-            around: frozenset[str] = frozenset()  # it runs no code but its own constants
-        else:
-            around = frozenset().union(*self.hidden.leads_to.values())
+        around = frozenset().union(*self.hidden.leads_to.values())
         return follow(
             names,
             self.groups.refs_of,

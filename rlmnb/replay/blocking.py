@@ -26,7 +26,7 @@ class Blocked:
         self._cells[cell.cell_id] = by
 
     def clear(self, cell: CodeCell) -> None:
-        """Count again on what a cell has left, now that it has run."""
+        """Count again on what a cell has left, now that it has run or still holds."""
         for name in may_write(cell):
             self._names.pop(name, None)
         for path in cell.written:

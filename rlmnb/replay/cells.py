@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from rlmnb import digest
-from rlmnb.capture.toolnames import CHANGING, HELPERS, READING
 from rlmnb.format.conversation import turns_hash, turns_in
 from rlmnb.graph.disk import Files, abandoned_by, first_versions, last_writes, makers
-from rlmnb.graph.effects import ANY, effects_of, tools_called
+from rlmnb.graph.effects import effects_of, of_its_agent, tools_called
 from rlmnb.graph.environment import CodeCell, Environment
 from rlmnb.graph.freshness import condition_causes
 from rlmnb.graph.modelcalls import asks
@@ -106,7 +105,7 @@ def _frozen(
             )
     if "call" in called:
         return "only its agent has this tool: it is kept as it was recorded"
-    if foreign := sorted(called - READING - CHANGING - HELPERS - {ANY}):
+    if foreign := of_its_agent(called):
         return f"only its agent has {', '.join(foreign)}: it is kept as it was recorded"
     if entry["type"] == "tool" and not called:
         return "it is no call of a tool that can be run, and is kept as it was recorded"

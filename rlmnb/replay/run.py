@@ -200,9 +200,7 @@ class _Replay:
                 self._report.executed.sort(key=self._order.__getitem__)
                 self._report.restored.sort(key=self._order.__getitem__)
             if warm is not None:
-                if self._kernel.left_over:
-                    await self._kernel.restore([], [], {}, {})  # no cell has come to it
-                await self._kernel.ask("end_replay", dict(self._supply.held))
+                await self._supply.finish()
         if warm is None:
             self._look_at_what_was_open()
 
@@ -327,6 +325,8 @@ class _Replay:
     def _reuse(self, cell: CodeCell) -> None:
         self._report.reused.append(cell.cell_id)
         count_reused(cell, self._report.calls)
+        if self._blocked:
+            self._blocked.clear(cell)  # what it sets anew no longer hangs on who set it before
         if cell.run is not None:
             self._kernel.shows(cell.number - 1, cell.run.get("shows", {}))
             self._keep(cell, cell.run)

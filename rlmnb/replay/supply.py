@@ -108,6 +108,12 @@ class Supply:
             for name in version["names"]:
                 self.held[name] = version["digest"]
 
+    async def finish(self) -> None:
+        """Take away what no cell has come to, and tell the kernel what it holds now."""
+        if self.kernel.left_over:
+            await self.kernel.restore([], [], {}, {})
+        await self.kernel.ask("end_replay", dict(self.held))
+
     def put_files(
         self, cell: CodeCell, env: Environment, made_by: Mapping[str, str] | None = None
     ) -> None:

@@ -97,7 +97,7 @@ async def _go(
         env = _environment_after(session, above, supply, arrival)
         await _bring(supply, _reader(above), env, arrival)
         versions.finish({})
-        await channel.ask("end_replay", dict(supply.held))
+        await supply.finish()
     arrival.names = sorted(name for name in env.names if name[:1] != "$")
     ran = sorted(report.executed, key=[cell.cell_id for cell in cells].index)
     arrival.executed = [each for each in ran if each not in supply.failures]

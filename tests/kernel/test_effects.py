@@ -191,8 +191,9 @@ def test_an_effect_through_a_function_of_another_cell_is_an_effect(run, run_json
     session.append("print('below')", dependencies=[session.cell(3).cell_id])
     replay(session, allow_effects=True, force=frozenset(session.index["cells"]))
     change(2, "n = 2")
-    (planned,) = run_json("replay", "demo", "--dry-run")["would_skip"]
+    planned, below = run_json("replay", "demo", "--dry-run")["would_skip"]
     assert (session.cell(planned["cell_id"]).number, planned["effects"]) == (3, ["Bash"])
+    assert (session.cell(below["cell_id"]).number, below["builds_on"]) == (4, planned["cell_id"])
     assert [n["effectful"] for n in run_json("graph", "demo")["nodes"]] == [
         True,
         False,

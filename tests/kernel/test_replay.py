@@ -142,6 +142,19 @@ def test_a_traceback_reads_no_file_of_the_session(run_json):
     assert run_json("files", "nb.ipynb") == []
 
 
+def test_what_a_cell_sets_anew_does_not_hang_on_one_that_could_not_run(run_json):
+    write("z = oops", "z = 3", "print(z)", "print(z, 'again')")
+    first = run_json("replay", "nb.ipynb", code=1)
+    assert (first["failed"], first["skipped"]) == (["c0"], [])
+    edit(2, "print(z + 1)")
+    report = run_json("replay", "nb.ipynb", code=1)
+    assert (report["executed"], report["skipped"]) == (["c0", "c2"], [])
+    edit(3, "print(z + 2)")
+    report = run_json("replay", "nb.ipynb", "4")
+    assert (report["executed"], report["skipped"]) == (["c3"], [])
+    assert texts()[2:] == ["4\n", "5\n"]
+
+
 def test_fail_fast_stops_at_the_first(run_json):
     write("1 / 0", "print('after')")
     assert run_json("replay", "nb.ipynb", "--fail-fast", code=1)["executed"] == ["c0"]

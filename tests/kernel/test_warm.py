@@ -26,7 +26,7 @@ from rlmnb.replay.run import replay
 from rlmnb.replay.traveling import restore_at
 from rlmnb.views import text_of
 from tests.kernel.test_real_notebooks import NOTEBOOKS
-from tests.kernel.test_replay import edit, texts, write
+from tests.kernel.test_replay import edit, remove, texts, write
 
 pytestmark = pytest.mark.kernel
 # Every variable of the user's own, as text; what is kept for the shell itself begins with `_`.
@@ -349,6 +349,28 @@ def test_exec_runs_code_as_a_new_cell(run, run_json):
     assert len(warm.running()) == 2
 
 
+def test_after_a_mistake_and_its_correction_exec_goes_on(run):
+    assert run("exec", "demo", "z = oops").returncode == 1
+    assert run("exec", "demo", "print(z)").returncode == 1
+    assert run("exec", "demo", "z = 3").returncode == 0
+    assert run("exec", "demo", "print(z)").stdout == "3\n"
+
+
+def test_exec_says_what_above_has_failed_and_what_to_do(run):
+    run("exec", "demo", "data = {'a': 1}")
+    failed = run("exec", "demo", "half = 1\ndata['b'] = int('two')")
+    assert "----> 2 data['b'] = int('two')" in failed.stdout
+    assert "\x1b" not in failed.stdout
+    after = run("exec", "demo", "print(data)")
+    assert after.returncode == 1
+    assert "cell 2 (" in after.stderr
+    assert ") failed: ValueError: invalid literal for int()" in after.stderr
+    assert "rlmnb open demo" in after.stderr
+    foreign = run("exec", "demo", "--allow-effects", "tools.mcp__x__y(a=1)")
+    assert (foreign.returncode, len(Session.open("demo").cells)) == (2, 3)
+    assert "only its agent has mcp__x__y, and nothing was run" in foreign.stderr
+
+
 def test_what_exec_could_not_bring_to_its_end_does_not_hold(run, run_json):
     died = run_json("exec", "demo", "y = 1; import os; os._exit(1)", code=3)
     assert "the kernel died" in died["error"]["message"]
@@ -548,6 +570,17 @@ def test_going_back_in_time_restores_and_runs_nothing(run_json):
     assert texts()[5] == "GONE\n"
 
 
+def test_what_stands_below_is_gone_also_when_nothing_has_to_be_brought():
+    write("x = 1", "y = 2", "print(x)", "print('y' in globals())")
+    replayed()
+    restore_at(Session.open("nb.ipynb"), 4)
+    restore_at(Session.open("nb.ipynb"), 1)
+    assert ask("[each for each in 'xy' if each in globals()]") == "['x']"
+    remove(1)
+    assert replayed().executed == ["c3"]
+    assert texts() == ["", "1\n", "False\n"]
+
+
 def test_state_that_is_gone_is_made_again_however_long_the_chain():
     last = 120
     write("x0 = 0", *(f"x{n} = x{n - 1} + 1" for n in range(1, last)), "print(1)")
@@ -627,10 +660,10 @@ def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
     sources = NOTEBOOKS[name]
     write(*sources)
     replayed()
-    after: list[str] = []
-    for number in range(len(sources)):
+    after: list[list[str]] = [[] for _ in sources]
+    for number in [*range(len(sources)), *reversed(range(len(sources)))]:  # there, and back again
         restore_at(Session.open("nb.ipynb"), number + 1)
-        after.append(without_places(ask(PROBE)))
+        after[number].append(without_places(ask(PROBE)))
     warm.stop(Session.open("nb.ipynb").place)
     kernel = warm.start(Session.open("nb.ipynb").place, str(Path.cwd()))
     client = kernel.client()
@@ -638,7 +671,7 @@ def test_every_moment_of_a_real_notebook_can_be_gone_back_to(name):
     client.wait_for_ready(timeout=20)
     for number, source in enumerate(sources):
         client.execute_interactive(source, timeout=60, output_hook=lambda _: None)
-        assert after[number] == without_places(ask(PROBE)), number
+        assert after[number] == [without_places(ask(PROBE))] * 2, number
     client.stop_channels()
 
 

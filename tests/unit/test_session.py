@@ -153,6 +153,16 @@ def test_cells_are_found_by_their_text_and_their_time(run_json, run):
     assert (wrong.returncode, "is no time; wanted" in wrong.stderr) == (2, True)
 
 
+def test_a_cell_of_a_script_knows_the_files_that_its_code_names(run_json):
+    Path("z.txt").write_text("1")
+    rlmnb.append("demo", {"source": "d = open('z.txt').read()", "output": ""})
+    rlmnb.append("demo", {"source": "y = 1"})
+    assert run_json("status", "demo")["stale"] == []
+    Path("z.txt").write_text("2")
+    (stale,) = run_json("status", "demo")["stale"]
+    assert stale["cell_id"] == Session.open("demo").cell(1).cell_id
+
+
 def test_a_tool_cell_knows_its_call_and_its_file():
     (Path.cwd() / "auth.py").write_text("x = 1\n")
     session = Session.create("demo")

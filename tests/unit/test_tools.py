@@ -83,6 +83,10 @@ def test_write_edit_and_what_they_refuse(tools):
     assert made["originalFile"] is None
     assert tools.Edit(file_path="new.txt", old_string="two", new_string="TWO") == EDITED
     assert Path("new.txt").read_text() == "one\nTWO\n"
+    for content in (tools.Read(file_path="new.txt"), 5, None, "half \ud800"):
+        with pytest.raises(ToolError, match="is left as it was"):
+            tools.Write(file_path="new.txt", content=content)
+    assert Path("new.txt").read_text() == "one\nTWO\n"
     assert tools.Write(file_path="new.txt", content="x\nx\n")["type"] == "update"
     for old, said in (("nosuch", "not found"), ("x", "Found 2 matches")):
         with pytest.raises(ToolError, match=said):
