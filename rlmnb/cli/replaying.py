@@ -14,6 +14,7 @@ from rlmnb.cli.reading import opened
 from rlmnb.errors import CellNotFoundError, InvalidNameError, KernelError
 from rlmnb.graph.freshness import begins
 from rlmnb.replay.cells import code_cells, stale_cells
+from rlmnb.replay.owning import running_cell
 from rlmnb.replay.planning import Planned, asked_for, plan, plan_as_dict
 from rlmnb.replay.report import Report
 from rlmnb.replay.run import replay
@@ -33,17 +34,23 @@ def status(args: Namespace) -> int:
     cells = code_cells(session)
     stale = stale_cells(session, cells)
     fresh = [cell.cell_id for cell in cells if cell.cell_id not in stale]
+    running = running_cell(session.place)
     if args.json:
         causes = [{"cell_id": cell_id, "causes": why} for cell_id, why in stale.items()]
         found: dict[str, Any] = {"fresh": fresh, "stale": causes}
         if seen := session.changes_seen():
             found["changed_files"] = seen
+        if running is not None:
+            found["running"] = running
         text.print_json(found)
         return 0
     _tell_stale(session, [Planned(cell_id, causes) for cell_id, causes in stale.items()])
     tell_changes(session)
     text.say(f"{len(fresh)} fresh, {len(stale)} stale")
-    if not stale:
+    if running is not None:
+        told = f"a replay is under way, at cell {session.cell(running).number} ({running})"
+        text.note(text.wrapped(told, 0, 2))
+    if not stale or running is not None:
         return 0
     hinders = Wishes().hinders
     hindered = any(cell.cell_id in stale and hinders(cell) for cell in cells) and not any(
@@ -194,7 +201,9 @@ def _fork(session: Session, args: Namespace) -> Session:
     """Return a fork to try something on, with the edits that were asked for."""
     edits = {str(session.cell(cell).cell_id): str(code) for cell, code in args.edit}
     fork = session.fork(edits=edits, trial=True)
-    text.note(text.wrapped(f"on the fork {fork.id}; {session.place.name} stays as it is", 0, 2))
+    looks = args.check or args.dry_run or args.verify
+    word = "a fork that is gone again after this look" if looks else f"the fork {fork.id}"
+    text.note(text.wrapped(f"on {word}; {session.place.name} stays as it is", 0, 2))
     return fork
 
 

@@ -12,6 +12,7 @@ from rlmnb.cli.reading import opened
 from rlmnb.replay import warm
 from rlmnb.replay.cells import working_directory
 from rlmnb.replay.language import require_python
+from rlmnb.replay.owning import running_cell
 from rlmnb.session import Session
 
 
@@ -94,7 +95,11 @@ def _status(session: Session, args: Namespace) -> int:
 
 
 def _stop(session: Session, args: Namespace) -> int:
+    running = running_cell(session.place)
     stopped = warm.stop(session.place)
+    if stopped and running is not None and not args.json:
+        number = session.cell(running).number
+        text.note(f"a replay was running cell {number} ({running}) in it, and ends with it")
     if args.json:
         text.print_json({"stopped": stopped, "target": session.place.name})
     else:

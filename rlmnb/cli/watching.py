@@ -34,17 +34,18 @@ def watch(args: Namespace) -> int:
             try:
                 session = Session.open(target)
                 seen = _look(session, seen, args)
-            except RlmnbError as error:
-                # Half of an edit, a notebook that is being saved: the next change will tell.
-                text.note(f"rlmnb: {error.message}")
+            except (RlmnbError, OSError) as error:
+                if os.path.exists(target):
+                    # Half of an edit, a notebook that is being saved: the next change will tell.
+                    text.note(f"rlmnb: {error}")
             if not os.path.exists(target):
-                if args.json:
-                    text.print_json({"event": "gone", "notebook": target})
-                text.note(f"{target} is gone")
-                return 3
+                break
     except KeyboardInterrupt:
-        pass
-    return 0
+        return 0
+    if args.json:
+        text.print_json({"event": "gone", "notebook": target})
+    text.note(f"{target} is gone")
+    return 3
 
 
 @dataclass(frozen=True)

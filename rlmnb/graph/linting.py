@@ -52,6 +52,20 @@ _OPAQUE = re.compile(
     r"(?<![\w.])(exec|eval|globals|locals|vars)\s*\(|\bimport\s+(\*)|^\s*%(run|load)\b",
     re.MULTILINE,
 )
+# What may set variables of any name.
+_SETS_ANY = re.compile(
+    r"(?<![\w.])(exec|eval|globals|locals|setattr|vars)\s*\(|\bimport\s+\*"
+    r"|^\s*%+(run|load|store|pylab|macro|rerun|recall|rep|sql|cython|bash|R)\b",
+    re.MULTILINE,
+)
+# What cells find without setting it.
+OFFERED = frozenset(
+    {
+        "allm_query", "cell", "conversation", "display", "exit", "get_ipython", "llm_query",
+        "llm_query_batched", "map_reduce", "memory_query", "outline", "peek", "quit", "read_file",
+        "rlm_query", "search", "split_context", "summarize", "tools", "verify", "working_memory",
+    }
+)  # fmt: skip
 # Names that everybody uses again and again, and nobody confuses.
 _THROWAWAY = frozenset({"ax", "axes", "fig", "out", "res", "row", "tmp", "temp", "line", "name"})
 
@@ -164,6 +178,7 @@ def _goes_on(flow: Flow, before: Subject, cell: Subject) -> bool:
 
 def _unused(flow: Flow) -> Iterator[Said]:
     last = flow.cells[-1] if flow.cells else None
+    early = _early_in(flow)
     for cell in flow.cells:
         if (
             not cell.is_plain
@@ -177,6 +192,7 @@ def _unused(flow: Flow) -> Iterator[Said]:
             or cell.entry.get("files_written")
             or cell.hidden_writes
             or cell.writes & flow.called_for
+            or cell.writes & early
             or _is_named_as_dependency(cell)
             or flow.read_from(cell)
         ):
@@ -190,6 +206,12 @@ def _unused(flow: Flow) -> Iterator[Said]:
             f"sets {_listed(sorted(cell.writes))}, which no cell below reads{why}",
             "remove it, or show the result",
         )
+
+
+def _early_in(flow: Flow) -> frozenset[str]:
+    """Return the variables that cells read above the first cell that sets them."""
+    first_set = {name: writers[0] for name, writers in flow.writers.items()}
+    return frozenset(name for cell in flow.cells for name, _ in _read_too_early(cell, first_set))
 
 
 def _is_named_as_dependency(cell: Subject) -> bool:
@@ -284,6 +306,28 @@ def _order(flow: Flow) -> Iterator[Said]:
                 "from top to bottom it fails: move it below them",
             )
     yield from _redefined(flow)
+
+
+def _unset(flow: Flow) -> Iterator[Said]:
+    """Find names that no cell sets: whoever did is gone, or was another kernel."""
+    for cell in flow.cells:
+        if not cell.is_plain:
+            continue
+        if _SETS_ANY.search(cell.source):
+            return
+        ran = cell.trace is not None and not cell.trace.get("failed")
+        read = cell.reads if ran else cell.reads_at_once
+        lost = [
+            name
+            for name in sorted(read - flow.writers.keys() - OFFERED)
+            if not _HISTORY.fullmatch(name) and not name.startswith("__")
+        ]
+        if lost:
+            yield (
+                cell,
+                f"reads {_listed(lost)}, which no cell sets",
+                "in a new kernel it fails: bring back the cell that did, or set it above",
+            )
 
 
 def _read_too_early(cell: Subject, first_set: dict[str, Subject]) -> list[tuple[str, int]]:
@@ -390,6 +434,7 @@ _LOOKS = {
     "hidden-state": _hidden_state,
     "opaque": _opaque,
     "order": _order,
+    "unset": _unset,
     "effect-in-chain": _effect_in_chain,
     "not-storable": _not_storable,
 }

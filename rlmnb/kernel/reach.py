@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from rlmnb.graph.ambient import state_of
 from rlmnb.graph.names import order_of_use
 from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_for, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
@@ -228,19 +229,26 @@ NOWHERE = Reach(frozenset(), opaque=False, led_to=frozenset())
 def follow(
     names: CodeNames,
     refs_of: Callable[[str], Iterable[str]],
-    around: Iterable[str] = (),
+    around: Mapping[str, Iterable[str]] | None = None,
     has_last_words: Callable[[str], bool] = lambda _: False,
     is_text: Callable[[str], bool] = lambda _: True,
 ) -> Reach:
     """Close a cell's names over what each refers to.
 
-    `around` are names that any code may reach: a library was given a function of the notebook's.
+    `around` are names that any code may reach, by the state that leads to them: a library was
+    given a function of the notebook's.
     What does something when it is let go is not only set anew by whoever sets its name.
     """
     found: set[str] = set()
-    idle = not (names.reads or names.attributes or names.imports)
-    # Constants alone run no code, unless something is let go for them.
-    refs = set() if idle and not any(map(has_last_words, names.writes)) else set(around)
+    runs_code = any(map(has_last_words, names.writes))
+    runs_code = runs_code or bool(names.reads or names.attributes or names.imports)
+    # What the shell was given runs before and after every cell, also one of constants alone.
+    refs = {
+        ref
+        for state, leads_to in (around or {}).items()
+        if runs_code or state_of(state) == "$shell"
+        for ref in leads_to
+    }
     asleep = dict(names.dormant)
     # What a name led to that is surely set, and not looked at before, is no matter.
     only_stored = {

@@ -206,11 +206,10 @@ class Tracker:
         """Return every name that code can read, through what it calls."""
         if names is None:
             return NOWHERE
-        around = frozenset().union(*self.hidden.leads_to.values())
         return follow(
             names,
             self.groups.refs_of,
-            around,
+            self.hidden.leads_to,
             self.groups.has_last_words,
             lambda name: isinstance(self.namespace.get(name), str),
         )

@@ -48,7 +48,7 @@ def closure(names: CodeNames | None, env: Environment) -> Reach:
         version = env.names.get(name)
         return version["refs"] if isinstance(version, dict) else ()
 
-    around = [ref for name in env.ambient for ref in refs(name)]
+    around = {name: refs(name) for name in env.ambient}
 
     def has_last_words(name: str) -> bool:
         version = env.names.get(name)

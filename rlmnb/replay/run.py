@@ -294,7 +294,12 @@ class _Replay:
             self._report.causes[cell.cell_id] = causes
             self._blocked.add(cell, cell.cell_id)
             return
-        if by := self._blocked_by(cell):
+        by = self._blocked_by(cell)
+        if by and not may_run:
+            self._report.left.append(cell.cell_id)
+            self._report.causes[cell.cell_id] = [f"{by} did not run to its end"]
+            self._blocked.add(cell, by)
+        elif by:
             self._skip(cell, [f"{by} did not run to its end"], by)
         elif not causes:
             self._reuse(cell)

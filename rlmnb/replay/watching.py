@@ -46,7 +46,7 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
                 return
             try:
                 now_wanted = watched(Session.open(session.place.notebook))
-            except RlmnbError:
+            except (RlmnbError, OSError):
                 continue  # half of an edit, or gone: the next change is still heard of
             if now_wanted != wanted:
                 wanted = now_wanted
