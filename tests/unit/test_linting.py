@@ -36,7 +36,7 @@ def said(remarks: list[Remark]) -> list[tuple[str, str]]:
 
 CLEAN = (
     "import json\nimport os\nimport random\n\nLIMIT = 3\nPATHS = ['a', 'b']\nrandom.seed(LIMIT)",
-    "from shop import clean, count, plot, summarise\n\ndef load(p):\n    return json.loads(p + str(LIMIT))",
+    "from shop import clean, count, plot, summarise\ndef load(p): return json.loads(p + str(LIMIT))",
     "data = [load(path) for path in PATHS]",
     "df = clean(data)\ndf = df[df > 0]",
     "counts = count(df)\nprint(counts)",
