@@ -36,14 +36,14 @@ def said(remarks: list[Remark]) -> list[tuple[str, str]]:
 
 CLEAN = (
     "import json\nimport os\nimport random\n\nLIMIT = 3\nPATHS = ['a', 'b']\nrandom.seed(LIMIT)",
-    "from shop import clean, count, plot, summarise\ndef load(p): return json.loads(p + str(LIMIT))",
+    "from shop import clean, count, plot, sum_up\ndef load(p): return json.loads(p + str(LIMIT))",
     "data = [load(path) for path in PATHS]",
     "df = clean(data)\ndf = df[df > 0]",
     "counts = count(df)\nprint(counts)",
     "fig, ax = plot(counts)",
     "fig, ax = plot(df)",
     "for row in counts:\n    print(row)",
-    "result = summarise(counts)",
+    "result = sum_up(counts)",
 )
 
 
