@@ -23,6 +23,7 @@ from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import Reach, code_names
 from rlmnb.kernel.sight import LASTS
+from rlmnb.kernel.timed import unwrapped
 
 ABSENT = "absent"
 # Where what functions set is followed for itself; None: all that they set.
@@ -34,7 +35,12 @@ _FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
         )
     ),
     "csv": frozenset({"register_dialect", "unregister_dialect"}),
-    "logging": frozenset({"disable"}),
+    "logging": frozenset(
+        {
+            "addFilter", "addHandler", "append", "clear", "disable", "insert", "pop", "remove",
+            "removeFilter", "removeHandler", "setLevel",
+        }
+    ),
     "matplotlib": frozenset({"set_cmap", "update", "use"}),
     "sys": frozenset({"set_int_max_str_digits"}),
 }  # fmt: skip
@@ -73,8 +79,11 @@ class Imprints:
     def _may_set_unnamed(self, look: Look) -> bool:
         code = look.code
         assert code is not None
-        reached = any(map(self._lasts, look.reads)) or self._local_in(look)
-        return code.lasting.sets_unnamed or bool(reached)
+        return code.lasting.sets_unnamed or self._reaches_more(look)
+
+    def _reaches_more(self, look: Look) -> bool:
+        """Tell whether a cell can reach functions that may leave something behind."""
+        return any(map(self._lasts, look.reads)) or bool(self._local_among(look.reads))
 
     def _lasts(self, name: str) -> bool:
         """Tell whether a variable leads to code that may leave something behind."""
@@ -83,7 +92,7 @@ class Imprints:
 
     def _in_reach(self, look: Look, code: CodeNames) -> Iterator[_Place]:
         values = [self._groups.namespace.get(name) for name in look.reads]
-        for name in self._local_in(look):
+        for name in self._local_among(look.reads):
             values += vars(sys.modules[name]).values()
         for name in look.reads:
             if self._lasts(name):
@@ -117,12 +126,12 @@ class Imprints:
             self._note_patch(dotted, self._groups.namespace)
         for place, was in look.libraries:
             self._note_changes(place, was)
-        if code.lasting.calls or any(map(self._lasts, look.reads)) or self._local_in(look):
+        if code.lasting.calls or self._reaches_more(look):
             self._note_calls(look.source)
 
-    def _local_in(self, look: Look) -> list[str]:
+    def _local_among(self, reads: frozenset[str]) -> list[str]:
         """Return the local modules that a cell can reach."""
-        names = [name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)]
+        names = [name.removeprefix(PREFIX) for name in reads if name.startswith(PREFIX)]
         return [name for name in names if self._modules.path(name) is not None]
 
     def _note_patch(self, dotted: Dotted, around: Mapping[str, Any]) -> None:
@@ -160,15 +169,14 @@ class Imprints:
     def _note_calls(self, source: str) -> None:
         """Take down which functions a cell has called that set something, and with what."""
         found: dict[str, list[Any]] = {}
-        for node in ast.parse(self._transform(source)).body:
+        for node in unwrapped(ast.parse(self._transform(source)), self._transform).body:
             text = ast.unparse(node)
             names = code_names(text, lambda each: each)
             if names is None:
                 continue
             reads = self._closure(names).reads
             keys = dict.fromkeys(self._named_by(node, names.lasting))
-            for name in reads:
-                keys |= dict.fromkeys(self._called_behind(name))
+            keys |= dict.fromkeys(self._called_behind(reads, names.attributes))
             if not keys:
                 continue
             known = self._groups.known
@@ -200,14 +208,33 @@ class Imprints:
             where = f"{where}({ast.unparse(call.args[0])})"
         return where
 
-    def _called_behind(self, name: str) -> Iterator[str]:
-        value = self._groups.namespace.get(name)
-        if value is None or not (self._lasts(name) or self._is_local(value)):
-            return
-        for function in _functions_of(value):
+    def _called_behind(self, reads: frozenset[str], attributes: frozenset[str]) -> Iterator[str]:
+        """Yield what functions set that code can reach, those of local modules included."""
+        values = [self._groups.namespace.get(name) for name in reads if self._lasts(name)]
+        named = reads | attributes
+        for module in self._local_among(reads):
+            values += [value for name, value in vars(sys.modules[module]).items() if name in named]
+        values += [self._groups.namespace.get(name) for name in reads]
+        seen: set[types.FunctionType] = set()
+        for function in (each for value in values for each in _functions_of(value)):
+            self._with_those_it_calls(function, seen)
+        for function in seen:
             for dotted in lasting_in(function.__code__).calls:
                 if (where := self._where_called(dotted, function.__globals__)) is not None:
                     yield where
+
+    def _with_those_it_calls(
+        self, function: types.FunctionType, seen: set[types.FunctionType]
+    ) -> None:
+        """Add a function, and those of its local module that it goes on to call."""
+        around = function.__globals__
+        ours = around is self._groups.namespace
+        if function in seen or not (ours or self._is_local(function)):
+            return
+        seen.add(function)
+        for name in () if ours else function.__code__.co_names:
+            for each in _functions_of(around.get(name)):
+                self._with_those_it_calls(each, seen)
 
     def _is_local(self, value: Any) -> bool:
         name = getattr(value, "__module__", None)
@@ -218,6 +245,8 @@ class Imprints:
         *path, function = dotted
         if path:
             where = self._where(path, around)
+            if tuple(path) in FOLLOWED:
+                return None
         else:
             home = importable_name(_find(list(dotted), around))
             module = sys.modules.get(home[0]) if home is not None else None

@@ -31,6 +31,8 @@ VERBS = re.compile(
     r"|init|initialize|install|manual|option|options|output|pandas|patch|prefer|register|require"
     r"|reset|seed|set|setup|uninstall|unregister|update|use|pickle)(?=_|$)"
     r"|(?:add|enable|disable|register|set|use)(?=[A-Z])"
+    # What changes a list, a set or a dictionary.
+    r"|(?:append|clear|discard|extend|insert|pop|popitem|remove|reverse|setdefault|sort)$"
 )
 
 

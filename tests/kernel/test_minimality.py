@@ -603,6 +603,20 @@ CASES = {
         [1, 2, 3],
         {1: "kind = 'a/two'"},
     ),
+    "what a local module registers": Case(
+        ["import helper", "helper.begin('!')", "x = 1", "print('\u00e9'.encode('ascii', 'mine'))"],
+        [1, 3],
+        {3: "print('\u00e9\u00e9'.encode('ascii', 'mine'))"},
+        start={
+            "helper.py": "import codecs\ndef begin(mark):\n    register(mark)\ndef register(mark):\n"
+            "    codecs.register_error('mine', lambda error: (mark, error.end))\n"
+        },
+    ),
+    "a list of a library's own": Case(
+        ["import keyword", "keyword.kwlist.append('one')", "print(keyword.kwlist[-1])"],
+        [1, 2],
+        {1: "keyword.kwlist.append('two')"},
+    ),
     "what is read of a library that was set up": Case(
         ["import mimetypes", "mimetypes.add_type('a/b', '.z')", "mimetypes.guess_type('x.z')"],
         [1, 2],
