@@ -418,6 +418,7 @@ def test_cells_that_change_places_do_so_in_the_live_document(server):
             await until(lambda: ids_of_disk() == wanted)
 
     asyncio.run(story())
+    assert ids_of_disk() == ids[::-1]
 
 
 def test_metadata_that_is_lost_in_the_live_document_comes_back(server):
