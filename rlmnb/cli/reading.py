@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlmnb.cli import asked, text
-from rlmnb.cli.following import because
+from rlmnb.cli.following import because, numbered, parted
 from rlmnb.cli.meaning import selector_of, session_of
 from rlmnb.errors import SchemaError
+from rlmnb.graph.freshness import begins
 from rlmnb.ids import CellId
 from rlmnb.picture.wording import named, reasons_in
 from rlmnb.replay.owning import running_cell
@@ -261,8 +262,14 @@ def list_cells(args: Namespace) -> int:
         return 0
     _cell_table(list(found))
     if "stale" in (args.status, *(term.strip() for term in (selector or "").split(","))):
-        for cell in (each for each in found if each.stale):
-            text.note(f"{cell.cell_id}: {'; '.join(cell.causes)}")
+        told, followers = parted(
+            [each for each in found if each.stale], lambda each: begins(each.causes)
+        )
+        for cell in told:
+            text.note(text.wrapped(f"{cell.cell_id}: {'; '.join(cell.causes)}", 0, 2))
+        if followers:
+            those = numbered(session, [each.cell_id for each in followers])
+            text.note(text.wrapped(f"and because of these: {those}", 0, 2))
         for path, change in session.changes_seen().items():
             text.note(f"{path}: seen to change {text.ago(change.get('at'))}")
     return 0

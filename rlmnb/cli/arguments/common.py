@@ -134,7 +134,10 @@ def megabytes(text: str) -> int:
 
 def positive(text: str) -> float:
     """Read how long something may take."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no length of time: wanted more than zero")
     return number
