@@ -7,6 +7,7 @@ variables that could have been touched are looked at again.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -135,6 +136,8 @@ class Tracker:
         `alone`: nobody but the cell itself can look at variables while it runs.
         """
         names = self._names(source)
+        if names is not None and "__subclasses__" in names.attributes:
+            gc.collect()  # classes that are gone would be among them still
         reach = self.closure(names)
         if self._doubted:
             self._look_again(reach.reads, opaque=reach.opaque)
