@@ -131,6 +131,11 @@ def test_hand_made_changes_in_the_kernel_are_noticed():
         (["import abc\nclass A(abc.ABC): pass", "A.register(int);", "print(isinstance(1, A))"], 1,
          "A.register(str);"),
         (["def f(): pass", "l = [f]", "f.n = 1", "print(l[0].n, l[0] is f)"], 2, "f.n = 2"),
+        (["class A: pass", "class B(A): pass", "[c.__name__ for c in A.__subclasses__()]"], 1,
+         "class C(A): pass"),
+        (["import numpy as np", "np.mean([])", "x = np.mean([])"], 1, "np.mean([1])"),
+        (["import numpy as np, pandas as pd", "df = pd.DataFrame({'a': [1]})\nnp.mean([])",
+          "df['b'] = 1\nprint(df)", "x = np.mean([])"], 2, "df['c'] = 1\nprint(df.describe())"),
     ],
 )  # fmt: skip
 def test_a_warm_replay_leaves_what_a_new_kernel_leaves(cells, number, source):
