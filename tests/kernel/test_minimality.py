@@ -608,7 +608,8 @@ CASES = {
         [1, 3],
         {3: "print('\u00e9\u00e9'.encode('ascii', 'mine'))"},
         start={
-            "helper.py": "import codecs\ndef begin(mark):\n    register(mark)\ndef register(mark):\n"
+            "helper.py": "import codecs\ndef begin(mark):\n    register(mark)\n"
+            "def register(mark):\n"
             "    codecs.register_error('mine', lambda error: (mark, error.end))\n"
         },
     ),
