@@ -457,7 +457,7 @@ class Walk:
         self._value(type(value) if type(value) is not type else None)
         if not can_keep_slots(value):
             self.problem = self.problem or "a class with slots of an iterator"
-        for key in sorted(set(vars(value)) - _CLASS_NOISE):
+        for key in [each for each in vars(value) if each not in _CLASS_NOISE]:
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
         if isinstance(value, abc.ABCMeta):

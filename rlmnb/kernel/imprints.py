@@ -7,7 +7,9 @@ out, what the modules and classes in reach hold is compared with what they held 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +46,9 @@ _FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
     "matplotlib": frozenset({"set_cmap", "update", "use"}),
     "sys": frozenset({"set_int_max_str_digits"}),
 }  # fmt: skip
+# They set what they are told to, by a name in a text too, and put it back later.
+_STAND_INS = frozenset({"_pytest", "mock", "pytest", "unittest"})
+_NAMED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # These are called again and again, each time with something else.
 _MANY = ("add", "register", "pickle", "unregister")
 _Place = types.ModuleType | type
@@ -66,6 +71,8 @@ class Imprints:
         self._hidden = hidden
         self._transform = transform
         self._closure = closure
+        # What was in the place of each attribute that cells have set unnamed, with that place.
+        self._originals: dict[str, tuple[_Place, Any]] = {}
 
     # attributes
 
@@ -74,12 +81,46 @@ class Imprints:
         if look.code is None or not self._may_set_unnamed(look):
             return []
         found: dict[int, _Place] = {id(each): each for each in self._in_reach(look, look.code)}
+        if self._has_stand_ins(look, look.code):
+            places = [*self._named_in(look.code.strings), *self._to_be_replaced(look)]
+            places += [place for place, _ in self._originals.values()]
+            found |= {id(each): each for each in places}
         return [(each, dict(vars(each))) for each in found.values()]
 
     def _may_set_unnamed(self, look: Look) -> bool:
         code = look.code
         assert code is not None
-        return code.lasting.sets_unnamed or self._reaches_more(look)
+        unnamed = code.lasting.sets_unnamed or self._has_stand_ins(look, code)
+        return unnamed or self._reaches_more(look)
+
+    def _has_stand_ins(self, look: Look, code: CodeNames) -> bool:
+        """Tell whether a cell can reach a library that puts other things in the place of some."""
+        known = self._groups.known
+        packages = {name.partition(".")[0] for name in code.imports}
+        packages = packages.union(*(known[name].packages for name in look.reads if name in known))
+        return not _STAND_INS.isdisjoint(packages)
+
+    def _named_in(self, texts: frozenset[str]) -> Iterator[_Place]:
+        """Yield what texts name an attribute of: `json.dumps`."""
+        for text in texts:
+            if _NAMED.fullmatch(text):
+                root, *path = text.split(".")[:-1]
+                place = _find([f"${root}", *path], {})
+                if self._may_have_imprints(place):
+                    yield place
+
+    def _to_be_replaced(self, look: Look) -> Iterator[_Place]:
+        """Yield what variables are about to set an attribute of: `p = mock.patch("json.dumps")`."""
+        for name in look.reads:
+            value = self._groups.namespace.get(name)
+            if type(value).__module__ == "unittest.mock" and hasattr(value, "getter"):
+                # A library that is not there yet cannot have been looked at by anybody.
+                with contextlib.suppress(ImportError, AttributeError):
+                    if self._may_have_imprints(place := value.getter()):
+                        yield place
+
+    def _may_have_imprints(self, place: Any) -> bool:
+        return isinstance(place, types.ModuleType | type) and self._is_library(place)
 
     def _reaches_more(self, look: Look) -> bool:
         """Tell whether a cell can reach functions that may leave something behind."""
@@ -125,7 +166,7 @@ class Imprints:
         for dotted in code.lasting.patches:
             self._note_patch(dotted, self._groups.namespace)
         for place, was in look.libraries:
-            self._note_changes(place, was)
+            self._note_changes(place, was, look)
         if code.lasting.calls or self._reaches_more(look):
             self._note_calls(look.source)
 
@@ -143,15 +184,27 @@ class Imprints:
         found = getattr(base, "__dict__", {})
         self._hidden.patched[f"{where}.{attribute}"] = found.get(attribute, ABSENT)
 
-    def _note_changes(self, place: _Place, was: dict[str, Any]) -> None:
+    def _note_changes(self, place: _Place, was: dict[str, Any], look: Look) -> None:
         now = vars(place)
         for name in was.keys() | now.keys():
             value = now.get(name, ABSENT)
-            if was.get(name, ABSENT) is value or not _may_be_set(name, value):
+            before = was.get(name, ABSENT)
+            if before is value or not _may_be_set(name, value):
                 continue
             where = _name_of(place)
-            if (where, name) not in FOLLOWED:
-                self._hidden.patched[f"{where}.{name}"] = value
+            if (where, name) in FOLLOWED:
+                continue
+            key = f"{where}.{name}"
+            self._hidden.patched.pop(key, None)
+            self._hidden.called.pop(key, None)
+            _, original = self._originals.setdefault(key, (place, before))
+            if value is original:
+                del self._originals[key]  # it was put back
+            elif type(value).__module__.partition(".")[0] in _STAND_INS:
+                # Nothing tells one of these from another but how it was made.
+                self._hidden.called[key] = of_value([look.source, self._given(look.reads)])
+            else:
+                self._hidden.patched[key] = value
 
     def _where(self, path: list[str], around: Mapping[str, Any]) -> str | None:
         """Return what a dotted name leads to if it is a library's: by the library's own name."""
@@ -179,17 +232,21 @@ class Imprints:
             keys |= dict.fromkeys(self._called_behind(reads, names.attributes))
             if not keys:
                 continue
-            known = self._groups.known
-            given = {name: known[name].own[name] for name in sorted(reads & known.keys())}
-            given |= {
-                name: seen.digest
-                for name in sorted(reads)
-                if (seen := self._modules.known.get(name.removeprefix(PREFIX))) is not None
-            }
+            given = self._given(reads)
             for key in keys:
                 found.setdefault(key, []).append([text, given])
-                self._hidden.called_with[key] = reads & known.keys()
+                self._hidden.called_with[key] = reads & self._groups.known.keys()
         self._hidden.called |= {key: of_value(calls) for key, calls in found.items()}
+
+    def _given(self, reads: frozenset[str]) -> dict[str, str]:
+        """Return the digests of what code can read."""
+        known = self._groups.known
+        given = {name: known[name].own[name] for name in sorted(reads & known.keys())}
+        return given | {
+            name: seen.digest
+            for name in sorted(reads)
+            if (seen := self._modules.known.get(name.removeprefix(PREFIX))) is not None
+        }
 
     def _named_by(self, node: ast.stmt, lasting: Lasting) -> Iterator[str]:
         calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]

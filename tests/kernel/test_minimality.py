@@ -577,6 +577,36 @@ CASES = {
         [1, 2],
         {1: "for name in ['tau']:\n    setattr(math, name, 6)"},
     ),
+    "a stand-in for a function of a library": Case(
+        [
+            "from unittest import mock\nimport textwrap\np = mock.patch('textwrap.dedent')",
+            "p.start().return_value = 'another'",
+            "x = 1",
+            "print(textwrap.dedent('a'), x)",
+        ],
+        [1, 2, 3],
+        {2: "x = 2"},
+    ),
+    "a stand-in that says something else": Case(
+        [
+            "from unittest import mock\nimport textwrap",
+            "mock.patch('textwrap.dedent', return_value='b').start();",
+            "x = 1",
+            "print(textwrap.dedent('a'))",
+        ],
+        [1, 3],
+        {1: "mock.patch('textwrap.dedent', return_value='c').start();"},
+    ),
+    "a stand-in that is gone again": Case(
+        [
+            "from unittest import mock\nimport textwrap",
+            "with mock.patch.object(textwrap, 'dedent', len):\n    print(textwrap.dedent('a'))",
+            "x = 1",
+            "print(textwrap.dedent('a'), x)",
+        ],
+        [2, 3],
+        {2: "x = 2"},
+    ),
     "a library patched by a local module": Case(
         ["import helper, math", "helper.patch(5)", "x = 1", "print(math.tau)"],
         [1, 3],
