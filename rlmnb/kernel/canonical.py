@@ -17,16 +17,15 @@ import functools
 import gc
 import hashlib
 import os
-import pickle
 import sys
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-from rlmnb.kernel import streams
 from rlmnb.kernel.classes import can_keep_slots
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
+from rlmnb.kernel.findable import importable_name, is_empty_metadata, is_found, singleton_name
 from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.lasting import lasting_in
@@ -457,7 +456,7 @@ class Walk:
         self._value(type(value) if type(value) is not type else None)
         if not can_keep_slots(value):
             self.problem = self.problem or "a class with slots of an iterator"
-        for key in [each for each in vars(value) if each not in _CLASS_NOISE]:
+        for key in sorted(set(vars(value)) - _CLASS_NOISE):
             self._tell(b"attribute", key.encode())
             self._value(vars(value)[key])
         if isinstance(value, abc.ABCMeta):
@@ -566,7 +565,7 @@ class Walk:
 
     def _global(self, value: Any, name: str) -> None:
         """Tell of an object for which its name stands, if it can be had by that."""
-        if not _is_found(value, name):
+        if not is_found(value, name):
             self.give_up(f"a {type(value).__name__} that cannot be imported")
             self._tie_parts(value)
             return
@@ -628,11 +627,6 @@ class Walk:
         self._value([tuple(pair) for pair in pairs] if pairs is not None else None)
 
 
-def is_empty_metadata(value: Any) -> bool:
-    """Tell whether this is what every field of every dataclass has that has no metadata."""
-    return value is getattr(sys.modules.get("dataclasses"), "_EMPTY_METADATA", None)
-
-
 @functools.cache
 def _objects_around(kind: type) -> tuple[Any, ...]:
     """Return what a class of matplotlib, those above it and beside it hold for all objects."""
@@ -648,12 +642,6 @@ def _objects_around(kind: type) -> tuple[Any, ...]:
         if type(value).__module__.startswith(("matplotlib", "numpy"))
         and not isinstance(value, type)
     )
-
-
-def _is_found(value: Any, name: str) -> bool:
-    """Tell whether a library has an object under the name that stands for it in a pickle."""
-    module = sys.modules.get(pickle.whichmodule(value, name))  # type: ignore[attr-defined]
-    return vars(module).get(name) is value if module is not None else False
 
 
 def _is_in_force(value: Any) -> bool:
@@ -680,37 +668,6 @@ def _tells_the_shell(value: types.MethodType) -> bool:
     """
     package = type(value.__self__).__module__.partition(".")[0]
     return value.__name__ == "excepthook" and package in ("IPython", "ipykernel", "rlmnb")
-
-
-def importable_name(value: Any) -> tuple[str, str] | None:
-    """Return the module and name by which any process can have this, None if there are none."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
-        return None
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return (module, name) if found is value else None
-
-
-_SINGLETONS: dict[str, tuple[int, dict[int, str]]] = {}
-
-
-def singleton_name(value: Any) -> tuple[str, str] | None:
-    """Return the module and name of an object that a library keeps: there is only one of it."""
-    if (stream := streams.own_name(value)) is not None:
-        return streams.__name__, stream
-    name = getattr(type(value), "__module__", None)
-    module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
-    if module is None or not isinstance(name, str):
-        return None
-    contents = vars(module)
-    known = _SINGLETONS.get(name)
-    if known is None or known[0] != len(contents):
-        known = (len(contents), {identity(each): key for key, each in contents.items()})
-        _SINGLETONS[name] = known
-    key = known[1].get(identity(value))
-    return (name, key) if key is not None and contents.get(key) is value else None
 
 
 def value_digest(namespace: dict[str, Any], value: Any) -> str:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rlmnb.digest import of_value
-from rlmnb.kernel.canonical import importable_name
 from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.findable import importable_name
 from rlmnb.kernel.groups import Groups
 from rlmnb.kernel.hidden import FOLLOWED, Hidden
 from rlmnb.kernel.lasting import VERBS, Dotted, Lasting, lasting_in
@@ -112,7 +112,7 @@ class Imprints:
     def _to_be_replaced(self, look: Look) -> Iterator[_Place]:
         """Yield what variables are about to set an attribute of: `p = mock.patch("json.dumps")`."""
         for name in look.reads:
-            value = self._groups.namespace.get(name)
+            value: Any = self._groups.namespace.get(name)
             if type(value).__module__ == "unittest.mock" and hasattr(value, "getter"):
                 # A library that is not there yet cannot have been looked at by anybody.
                 with contextlib.suppress(ImportError, AttributeError):

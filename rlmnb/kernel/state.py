@@ -25,7 +25,6 @@ import cloudpickle
 
 from rlmnb.errors import ObjectError
 from rlmnb.files import Lock, make_directory, read_bytes, write_atomic
-from rlmnb.kernel.canonical import importable_name, is_empty_metadata, singleton_name
 from rlmnb.kernel.classes import (
     equal_to_inherited,
     fill_class,
@@ -34,6 +33,7 @@ from rlmnb.kernel.classes import (
     move_slots,
     runs_code_when_made,
 )
+from rlmnb.kernel.findable import importable_name, is_empty_metadata, singleton_name
 from rlmnb.kernel.identity import identity
 from rlmnb.store.variables import MAGIC, SIGNATURE_BYTES, Variables, packed, unpacked
 

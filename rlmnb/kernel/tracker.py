@@ -8,49 +8,38 @@ variables that could have been touched are looked at again.
 from __future__ import annotations
 
 import gc
-import os
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlmnb import digest
 from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.descriptors import Descriptors
-from rlmnb.kernel.groups import FIGURES, LOGGED, Group, Groups
+from rlmnb.kernel.groups import FIGURES, LOGGED, Groups
 from rlmnb.kernel.hidden import Hidden
-from rlmnb.kernel.history import is_history, is_input
+from rlmnb.kernel.history import is_history
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.imprints import ABSENT, Imprints
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.marks import mark_for, may_stay
 from rlmnb.kernel.modules import PREFIX, Modules
+from rlmnb.kernel.namedfiles import NamedFiles
 from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
 from rlmnb.kernel.restoring import Restoring
-from rlmnb.kernel.scripts import mentioned_by, modules_of
 from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.seeing import Seeing
 from rlmnb.kernel.settings import Found
 from rlmnb.kernel.state import StateStore
+from rlmnb.kernel.traced import history, in_place, not_set, or_alone, reads_behind
 from rlmnb.kernel.unfound import preferred_to
-from rlmnb.kernel.watch import Watch, is_plausible, overwritten_by, version_of, words_in
-from rlmnb.kernel.wildcards import found_by, listed_by, opened_whole
+from rlmnb.kernel.watch import Watch
 
 # Names that cannot be a program's own begin with one of these: they are ours.
 _RESERVED = ("$", "~", "&")
 # Which warnings a cell has given: the shell takes it away before the next one.
 _WARNED = "__warningregistry__"
-# Functions of libraries that read directories whole, unheard.
-_READS_WHOLE = frozenset(
-    {
-        "ParquetDataset", "dataset", "open_dataset", "read_parquet", "read_table", "scan_csv",
-        "scan_ipc", "scan_ndjson", "scan_parquet",
-    }
-)  # fmt: skip
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -73,6 +62,7 @@ class Tracker:
             self.groups, self.modules, self.hidden, self.transform, self.closure
         )
         self._seeing = Seeing(self.groups, self.modules, self.hidden, self._imprints.key_of_call)
+        self._named = NamedFiles(self.namespace, self.watch)
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
         self._hidden_now: dict[str, str] | None = None
@@ -153,19 +143,7 @@ class Tracker:
         )
         self._look.libraries = self._imprints.before(self._look)
         self._note_imports()
-        self._look.named = {
-            os.path.abspath(path): version_of(path) for path in self._named_files(self._look)
-        }
-        if self._look.may_run_commands:
-            strings = names.strings if names is not None else ()
-            anew = {path for text in strings for path in overwritten_by(text)}
-            self._look.overwritten = frozenset(map(os.path.abspath, anew))
-            # What a command adds to, it builds on; afterwards that can no longer be seen.
-            self._look.contents = {
-                path: digest.of_file(path)
-                for path, version in self._look.named.items()
-                if version is not None and path not in self._look.overwritten
-            }
+        self._named.before(self._look)
         if alone:
             self._set_aside(self._look, reach.led_to)
         self.hidden.warned.keep()
@@ -245,7 +223,7 @@ class Tracker:
         warned = self.hidden.filters.were_asked()
         look.replaced = self.put_back()
         now = self._now = self.tracked()
-        left = self._not_set(look, now) - look.reads if failed else frozenset()
+        left = not_set(look, now) - look.reads if failed else frozenset()
         look.reads |= left
         reads = self._read_digests(look)
         if not look.inert:
@@ -270,7 +248,7 @@ class Tracker:
                 del reads[read]
         found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
         versions = [each for each in found if not loosened.issuperset(each.names)]
-        reads |= self._reads_behind(versions, look, now, old, set_anew)
+        reads |= reads_behind(versions, look, now, old, set_anew)
         self._imprints.after(look)
         hidden_values = {} if look.inert else self.hidden.values()
         hidden_now = look.hidden if look.inert else self.hidden.digests(hidden_values)
@@ -291,14 +269,14 @@ class Tracker:
         unseen = self._seeing.unseen(look, now, old, settings, failed=failed, warned=warned)
         if self._figures != INITIAL:
             unseen -= {"$matplotlib"}  # figures that are open may be shown after any cell
-        self._note_named(look)
+        self._named.after(look)
         self._note_modules(look)
         self._note_imports()
         if self.store is not None:
             for path in self.watch.written:
                 self.store.keep_file(path)
         ambient = self._seeing.seen(look, settings, unseen)
-        or_read = self._or_alone(reads, old, set_anew) | ambient.pop("or_read", {})
+        or_read = or_alone(reads, old, set_anew) | ambient.pop("or_read", {})
         if again := {name: was for name, was in given.items() if was != INITIAL}:
             ambient["found"] = ambient.get("found", {}) | again
         self.hidden.warned.keep()
@@ -309,19 +287,19 @@ class Tracker:
             "loosened": [
                 {
                     "version": each.as_dict(),
-                    "reads": self._reads_behind([each], look, now, old, set_anew),
+                    "reads": reads_behind([each], look, now, old, set_anew),
                 }
                 for each in found
                 if loosened.issuperset(each.names)
             ],
             "deleted": deleted,
             "opaque": look.opaque,
-            **self._history(look),
+            **history(look),
             **ambient,
             "failed": failed,
             **({"left": sorted(left)} if left else {}),
             **({"around": sorted(look.bindings)} if look.opaque else {}),
-            **self._in_place(look, now, versions),
+            **in_place(look, now, versions),
             **self.watch.report(),
         }
 
@@ -332,70 +310,6 @@ class Tracker:
         heard = {keyed(WARNED, each) for each in self.hidden.warned.heard()}
         given = {name for name in now.keys() - look.hidden.keys() if state_of(name) == WARNED}
         return {name: look.hidden.get(name, INITIAL) for name in heard | given}
-
-    @staticmethod
-    def _reads_behind(
-        versions: list[Group],
-        look: Look,
-        now: dict[str, int],
-        old: dict[str, Group],
-        set_anew: frozenset[str],
-    ) -> dict[str, str]:
-        """Return what new versions were made of besides what the code has read.
-
-        A version holds the values of all its members, whoever set them: it is right only while
-        those of the groups that went into it are what they were.
-        """
-        reads = {}
-        for name in (name for version in versions for name in version.names):
-            if name in look.bindings and name in old and name not in set_anew:
-                reads["~" + name] = old[name].digest
-                # It holds by value now what it held by a name that means another thing.
-                for held in old[name].holds:
-                    if held in old and look.bindings.get(held) != now.get(held):
-                        reads["~" + held] = old[held].digest
-        return reads
-
-    @staticmethod
-    def _or_alone(
-        reads: dict[str, str], old: dict[str, Group], set_anew: frozenset[str]
-    ) -> dict[str, str]:
-        """Return what variables could have been as well that were tied only to what is set anew."""
-        return {
-            read: old[read[1:]].own[read[1:]]
-            for read in reads
-            if read[:1] == "~"
-            and (group := old.get(read[1:])) is not None
-            and group.problem is None
-            and len(group.names) > 1
-            and set_anew.issuperset({*group.names} - {read[1:]})
-        }
-
-    @staticmethod
-    def _in_place(look: Look, now: dict[str, int], versions: list[Group]) -> dict[str, Any]:
-        """Return which of the changed variables are what they were, only with other contents."""
-        bound = look.code.writes if look.code is not None else frozenset()
-        names = [
-            name
-            for version in versions
-            for name in version.names
-            if name not in bound and look.bindings.get(name) == now.get(name)
-        ]
-        return {"in_place": sorted(names)} if names else {}
-
-    @staticmethod
-    def _history(look: Look) -> dict[str, bool]:
-        """Tell whether a cell looks at what ran before it, and at the very code of that."""
-        read = look.reads - (look.code.set_itself if look.code is not None else frozenset())
-        found = {"history": any(map(is_history, read))}
-        return found | ({"inputs": True} if any(map(is_input, read)) else {})
-
-    @staticmethod
-    def _not_set(look: Look, now: dict[str, int]) -> frozenset[str]:
-        """Return what a cell that failed is sure to set in the end, and has left as it was."""
-        sure = look.code.sure & look.code.writes if look.code is not None else frozenset()
-        before = look.bindings
-        return frozenset(name for name in sure if name in before and before[name] == now.get(name))
 
     def _set_anew(self, look: Look, now: dict[str, int], *, failed: bool) -> frozenset[str]:
         """Return the names that a cell has set without looking at what they were."""
@@ -560,56 +474,6 @@ class Tracker:
         if now != INITIAL and not version["object"]:
             version["problem"] = "cannot be put back"
         return version
-
-    def _named_files(self, look: Look) -> set[str]:
-        """Return every text a cell has that names a file: in its code, its commands, its variables.
-
-        Native readers, writers and programs open files that no event tells of.
-        """
-        texts = set(look.code.strings) if look.code is not None else set()
-        commands = look.may_run_commands
-        if commands:
-            texts.update(word for text in list(texts) for word in words_in(text))
-            texts |= mentioned_by(texts)
-        spoken = {name for text in texts if commands for name in _NAME.findall(text)}
-        values = self._texts_in(look.bindings if look.opaque else look.reads)
-        named = {text for text in texts | set(values.values()) if is_plausible(text)}
-        if commands:
-            # A shell puts in the values of those variables that its command names.
-            texts |= {value for name, value in values.items() if name in look.reads | spoken}
-            look.listed = listed_by(texts & named)
-            named.update(found_by(texts & named))
-        if look.code is not None and not look.code.attributes.isdisjoint(_READS_WHOLE):
-            folders, files = opened_whole(named)
-            look.listed += folders
-            named.update(files)
-        return named
-
-    def _texts_in(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the variables that can name a file."""
-        values = {name: self.namespace.get(name) for name in names}
-        return {
-            name: str(value)
-            for name, value in values.items()
-            if isinstance(value, str | os.PathLike)
-        }
-
-    def _note_named(self, look: Look) -> None:
-        for path in look.listed:
-            self.watch.note_listed(path)
-        for path, before in (self.watch.commanded | look.named).items():
-            now = version_of(path)
-            if now is None and before is None:
-                continue
-            if now != before:
-                was = look.contents.get(path, self.watch.read.get(path))
-                was = None if path in look.overwritten else was
-                self.watch.note_written(path, was, new=before is None)
-            else:
-                self.watch.note(path, only_named=not look.may_run_commands)
-                if look.may_run_commands and path.endswith(".py"):
-                    for each in modules_of(path):
-                        self.watch.note(each)
 
     def _note_modules(self, look: Look) -> None:
         """Count a local module as read by whoever can reach it, also when it was cached."""
