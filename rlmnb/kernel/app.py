@@ -89,8 +89,13 @@ class RlmnbKernel(IPythonKernel):
             # Only a kernel that a person has started needs it, and a start is waited for.
             from rlmnb.kernel.byhand import ByHand
 
+            assert self.shell is not None
             self._by_hand = ByHand(
-                self.notebook, self.session, self.log.warning, self._ignore_this_thread
+                self.notebook,
+                self.session,
+                self.log.warning,
+                self._ignore_this_thread,
+                self.shell.transform_cell,
             )
             self._note_others()
         atexit.register(self._store_now)

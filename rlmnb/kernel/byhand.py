@@ -21,6 +21,7 @@ from rlmnb.format import times
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.environment import UNTRACKED
 from rlmnb.ids import is_nbformat_id
+from rlmnb.kernel.repeating import as_first_run
 from rlmnb.kernel.showing import Showing, Shown
 from rlmnb.kernel.whereabouts import Whereabouts
 from rlmnb.store import byhand, notebook
@@ -41,12 +42,15 @@ class ByHand:
         session: Any,
         tell: Callable[[str], None],
         ignore: Callable[[], None],
+        transform: Callable[[str], str] = str,
     ) -> None:
         self._where = Whereabouts(place)
         self._showing = Showing(session)
         self._tell = tell
         # To be called by a thread of ours, so that nothing it does is taken for a cell's doing.
         self._ignore = ignore
+        # What IPython makes of code.
+        self._transform = transform
         self._told = False
         self._process = os.getpid()
         # The run that is going on: its request, its cell, its source and what its record said.
@@ -54,7 +58,8 @@ class ByHand:
         self._depends: dict[str, str | None] = {}
         # Which cell has last set each variable, empty if it changed between two cells.
         self._producers: dict[str, str] = {}
-        # The last trace of each cell, and those that no file has yet.
+        # The last trace of each cell, with its code, and those that no file has yet.
+        self._sources: dict[str, str] = {}
         self._entries: dict[str, dict[str, Any]] = {}
         self._waiting: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._written_to: str | None = None
@@ -107,6 +112,7 @@ class ByHand:
         failed = reply["status"] == "error" and not allowed
         run = self._run(cell_id, code, trace, shown)
         run["failed"] = failed
+        run = self._as_first_run(cell_id, code, run)
         record = metadata.get("rlmnb")
         seen = record.get("status") if isinstance(record, dict) else None
         entry = {
@@ -159,6 +165,14 @@ class ByHand:
         if not run["loosened"]:
             del run["loosened"]
         return run
+
+    def _as_first_run(self, cell_id: str, code: str, run: dict[str, Any]) -> dict[str, Any]:
+        """Return the trace of a cell that may have done again what it had done already."""
+        before, first = self._sources.get(cell_id), self._entries.get(cell_id)
+        self._sources[cell_id] = code
+        if before is None or first is None:
+            return run
+        return as_first_run(self._transform(code), run, self._transform(before), first["run"])
 
     def _origins(self, names: list[str]) -> dict[str, str]:
         """Return which cells have left variables, as far as that is known."""

@@ -26,10 +26,16 @@ from typing import Any
 from rlmnb.kernel.classes import can_keep_slots
 from rlmnb.kernel.codenames import OPAQUE_ATTRIBUTES, names_in
 from rlmnb.kernel.findable import importable_name, is_empty_metadata, is_found, singleton_name
-from rlmnb.kernel.frames import copies_before_it_writes, is_column, is_column_type
+from rlmnb.kernel.frames import (
+    copies_before_it_writes,
+    is_column,
+    is_column_type,
+    without_cache,
+)
+from rlmnb.kernel.history import is_history
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.lasting import lasting_in
-from rlmnb.kernel.sight import CALLS, LASTS, UNKNOWN, telling
+from rlmnb.kernel.sight import CALLS, DEFINES, LASTS, UNKNOWN, telling
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -327,6 +333,8 @@ class Walk:
         """Tell of something the notebook has under its own name by that name alone."""
         if identity(value) in self._roots or self._namespace.get(name) is not value:
             return False
+        if is_history(name):
+            return False  # the next cell may have another thing there
         self.refs.add(name)
         self.held.add(name)
         self._tell(b"name", name.encode())
@@ -345,7 +353,7 @@ class Walk:
         if foreign:
             self.refs.add(f"${value.__globals__.get('__name__')}")
         else:
-            self._packages.add(CALLS)
+            self._packages |= {CALLS, DEFINES}
             self._packages |= {LASTS} if lasting_in(value.__code__) else set()
             self.refs |= names.touched
             if names.attributes & OPAQUE_ATTRIBUTES or "get_ipython" in names.reads:
@@ -451,6 +459,7 @@ class Walk:
         if self._by_name(value, value.__name__):
             return
         self.ids.add(identity(value))
+        self._packages.add(DEFINES)
         self._tell(b"class", value.__qualname__.encode())
         self._value(value.__bases__)
         self._value(type(value) if type(value) is not type else None)
@@ -570,6 +579,7 @@ class Walk:
             self._tie_parts(value)
             return
         self._tell(b"global", name.encode())
+        self._packages.add(DEFINES)
         if type(value).__module__ != "__main__":
             # A library's own, such as a compiled function: to have it too is to share nothing.
             self.ids.discard(identity(value))
@@ -609,6 +619,7 @@ class Walk:
             return
         parts: tuple[Any, ...] = (*reduced, None, None, None, None)
         make, args, state, items, pairs = parts[:5]
+        state = without_cache(value, state)
         self._shared.took_apart = True
         self._shared.alive.append(reduced)
         self._lent_by_library(kind, state)

@@ -26,7 +26,7 @@ _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 OPAQUE_ATTRIBUTES = frozenset(
     {
         "__globals__", "f_globals", "f_locals", "_getframe", "user_ns", "__main__", "get_objects",
-        "get_ipython", "get_type_hints", "read_pickle", "__subclasses__", "testmod",
+        "get_ipython", "get_type_hints", "__subclasses__", "testmod",
     }
 )  # fmt: skip
 

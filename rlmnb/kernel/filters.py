@@ -56,13 +56,24 @@ class Filters:
         theirs = [each for each in warnings.filters if _is_numpys(each)]
         warnings.filters[:] = [*theirs, *self._start] if value is None else value  # type: ignore[index]
 
-    def are_only(self, filters: list[_Filter]) -> bool:
-        """Tell whether filters of warnings are what they would be if only these had been set."""
-        alone = list(self._start)
-        for each in filters:
-            alone = [each, *(other for other in alone if other != each)]
+    def could_have_been(self, filters: list[_Filter]) -> list[_Filter] | None:
+        """Return what they can have been before a cell put these before all others, None: nothing.
+
+        That is if nothing shows through them, or that they were there before.
+        """
+        alone = _put_before(filters, self._start)
         now = [each for each in _those_set() if not _is_numpys(each)]
-        return effective(alone) == effective(now)
+        if effective(alone) == effective(now):
+            return None
+        others = [each for each in _those_set() if each not in filters]
+        return None if others == self._start else others
+
+
+def _put_before(filters: list[_Filter], others: list[_Filter]) -> list[_Filter]:
+    found = list(others)
+    for each in filters:
+        found = [each, *(other for other in found if other != each)]
+    return found
 
 
 def effective(filters: list[_Filter]) -> list[_Filter]:

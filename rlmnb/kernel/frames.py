@@ -33,3 +33,17 @@ def _pandas(value: Any) -> Any:
         return None
     pandas = sys.modules.get("pandas")
     return pandas if hasattr(pandas, "api") and hasattr(pandas, "Index") else None
+
+
+def without_cache(value: Any, state: Any) -> Any:
+    """Return the state of an object, of pandas' without what it only remembers to be faster."""
+    return _without_cache(state) if type(value).__module__[:6] == "pandas" else state
+
+
+def _without_cache(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: each for key, each in state.items() if key != "_cache"}
+    if isinstance(state, tuple):
+        parts = [_without_cache(each) if isinstance(each, dict) else each for each in state]
+        return tuple(each for each in parts if type(each) is not dict or each)
+    return state

@@ -14,7 +14,7 @@ from rlmnb.kernel.canonical import Walk
 from rlmnb.kernel.descriptors import has_any
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.modules import PREFIX, Modules
-from rlmnb.kernel.sight import telling
+from rlmnb.kernel.sight import DEFINES, telling
 from rlmnb.kernel.state import StateStore
 
 FIGURES = "$figures"
@@ -105,6 +105,10 @@ class Groups:
         """Tell whether a variable's value does something when it is let go."""
         group = self.known.get(name)
         return group is not None and group.has_last_words
+
+    def definitions(self) -> list[str]:
+        """Return the variables that hold functions or classes of the notebook's own."""
+        return [name for name, group in self.known.items() if DEFINES in group.packages]
 
     def forget(self, name: str) -> None:
         """Take a variable out that is no more."""

@@ -366,6 +366,11 @@ class Hidden:
             for name, value in values.items()
         }
 
+    def filters_below(self, filters: list[tuple[Any, ...]]) -> str:
+        """Return the digest of what may have been there when a cell set these filters."""
+        others = self.filters.could_have_been(filters)
+        return INITIAL if others is None else _digest("$warnings", others)
+
     @property
     def shows_all(self) -> bool:
         """Whether the value of every line is shown, and not of the last alone."""

@@ -26,8 +26,9 @@ _TESTS = frozenset({"cProfile", "profile", "timeit", "trace", "unittest"})
 _RUNS = frozenset({"main", "repeat", "run", "runctx", "timeit"})
 _MAIN = "__main__"
 _MODULES = frozenset({"import_module", "modules"})
-# With one of these a cell can bring back an object whose class it does not name.
-_PICKLES = frozenset({"pickle", "cloudpickle", "dill", "joblib", "shelve"})
+# With one of these a cell can bring back an object whose class it does not name; with the last,
+# also functions that find any variable by its name.
+_PICKLES = frozenset({"pickle", "cloudpickle", "joblib", "shelve", "dill"})
 _LOADS = frozenset({"load", "loads", "open", "Unpickler"})
 
 
@@ -99,6 +100,7 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
     with silenced():
         try:
             tree = unwrapped(ast.parse(transform(source)), transform)
+            _spell_out(tree)
             _quiet_magics(tree)
             beginning, within = beginning_of(tree), _imports_within(tree)
             bound, commands = _bound_by_imports(tree), _commands_at_top(tree)
@@ -133,6 +135,42 @@ def code_names(source: str, transform: Callable[[str], str]) -> CodeNames | None
         if isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*"
     )
     return names
+
+
+class _Spelled(ast.NodeTransformer):
+    """Puts an expression in the place of `eval` of a text that is written out."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        text = _given_text(node, "eval")
+        if text is None:
+            return node
+        try:
+            return ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError):
+            return node
+
+
+def _spell_out(tree: ast.Module) -> None:
+    """Put code in the place of `exec` and `eval` of it, where the text is written out."""
+    body: list[ast.stmt] = []
+    for statement in tree.body:
+        text = _given_text(statement.value, "exec") if isinstance(statement, ast.Expr) else None
+        try:
+            body += [statement] if text is None else ast.parse(text).body
+        except (SyntaxError, ValueError):
+            body.append(statement)
+    tree.body = [_Spelled().visit(statement) for statement in body]
+
+
+def _given_text(node: ast.expr, name: str) -> str | None:
+    """Return the text that a function of this name is given, and nothing else."""
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
+        return None
+    called, given = node.func, node.args[0]
+    if not isinstance(called, ast.Name) or called.id != name or not isinstance(given, ast.Constant):
+        return None
+    return given.value if isinstance(given.value, str) else None
 
 
 def _quiet_magics(tree: ast.Module) -> None:
@@ -232,12 +270,14 @@ def follow(
     around: Mapping[str, Iterable[str]] | None = None,
     has_last_words: Callable[[str], bool] = lambda _: False,
     is_text: Callable[[str], bool] = lambda _: True,
+    definitions: Callable[[], Iterable[str]] = tuple,
 ) -> Reach:
     """Close a cell's names over what each refers to.
 
     `around` are names that any code may reach, by the state that leads to them: a library was
     given a function of the notebook's.
     What does something when it is let go is not only set anew by whoever sets its name.
+    `definitions` are the variables that hold functions and classes, which pickles know by name.
     """
     found: set[str] = set()
     runs_code = any(map(has_last_words, names.writes))
@@ -256,22 +296,33 @@ def follow(
     }
     touched = (names.reads | names.writes) - only_stored
     waiting = [*touched, *(MODULE + name for name in names.imports), *refs]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            leads_to = set(refs_of(name))
-            for called in leads_to & set(asleep):
-                leads_to |= asleep.pop(called)
-            refs |= leads_to
-            waiting.extend(leads_to)
+
+    def close() -> None:
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                leads_to = set(refs_of(name))
+                for called in leads_to & set(asleep):
+                    leads_to |= asleep.pop(called)
+                refs.update(leads_to)
+                waiting.extend(leads_to)
+
+    close()
+    pickled = (found | names.reads) & _PICKLES if names.attributes & _LOADS else frozenset()
+    if pickled or "read_pickle" in names.attributes:
+        known = set(definitions())
+        refs |= known
+        waiting.extend(known)
+        close()
     every = found | names.reads
-    pickled = every & _PICKLES and names.attributes & _LOADS
     tested = every & _TESTS and names.attributes & _RUNS
     # Many a cell asks only whether it is the main module.
     ours = not names.attributes.isdisjoint(_MODULES)
     told = any(_MAIN in text and (ours or text != _MAIN) for text in names.strings)
     told = told or (ours and "__name__" in names.reads)
     opaque = bool(every & _OPAQUE_NAMES) or bool(names.attributes & OPAQUE_ATTRIBUTES)
-    any_name = opaque or told or bool(pickled or tested) or any(map(is_text, names.looks_up))
+    any_name = (
+        opaque or told or bool("dill" in pickled or tested) or any(map(is_text, names.looks_up))
+    )
     return Reach(frozenset(found), any_name, frozenset(refs))

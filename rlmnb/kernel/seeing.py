@@ -81,11 +81,16 @@ class Seeing:
         settings: Found,
         *,
         failed: bool,
-        warned: bool,
+        filtered: bool,
     ) -> frozenset[str]:
-        """Return the state that a cell cannot have seen."""
+        """Return the state that a cell cannot have seen.
+
+        `filtered`: something was about to be warned of, or filters of warnings were changed, which
+        builds on those that are there.
+        """
         unseen = frozenset() if failed else self._out_of_sight(look, now, old, settings)
-        return unseen if warned or self._may_have_warned(look.code) else unseen | {"$warnings"}
+        filtered = filtered or bool(settings.filters) or self._may_have_warned(look.code)
+        return unseen if filtered else unseen | {"$warnings"}
 
     def _may_have_warned(self, code: CodeNames | None) -> bool:
         """Tell whether a cell imports what may have warned of something when it was first."""
@@ -108,7 +113,7 @@ class Seeing:
             unseen = QUIET
             if code.imports or code.beginning.shows:
                 unseen = unseen_by_imports(code.imports)
-            return unseen - self._kept_by(code.beginning.looks_into)
+            return unseen - settings.sees - self._kept_by(code.beginning.looks_into)
         packages = {name.partition(".")[0] for name in code.within}
         packages |= {CALLS} if code.may_call else set()
         for name in look.reads | code.reads:
@@ -168,8 +173,8 @@ class Seeing:
             if state_of(name) not in unseen:
                 sets.setdefault(state_of(name), []).append(name)
         else_read = self._first_imported_under(look, settings)
-        if settings.filters and self._hidden.filters.are_only(settings.filters):
-            else_read["$warnings"] = INITIAL
+        if settings.filters:
+            else_read["$warnings"] = self._hidden.filters_below(settings.filters)
         return {
             "reads": {
                 state: parts[state] if state in parts else whole(parts)

@@ -50,6 +50,8 @@ class Found:
     filters: list[tuple[Any, ...]] = field(default_factory=list)
     # All of the cell is of this kind.
     is_all: bool = False
+    # State that it builds on all the same.
+    sees: set[str] = field(default_factory=set)
 
 
 def beginning_of(tree: ast.Module) -> Beginning:
@@ -116,6 +118,14 @@ def _may_begin(node: ast.stmt) -> bool:
         named = isinstance(node.target, ast.Name) and node.value is not None
         return named and not calls and node.value is not None and _is_quiet(node.value)
     return isinstance(node, ast.Assign) and _is_quiet(node.value)
+
+
+def does_nothing_else(node: ast.stmt) -> bool:
+    """Tell whether a statement does nothing but give names to constants, functions or classes."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    named = not isinstance(node, ast.Assign) or all(isinstance(x, ast.Name) for x in node.targets)
+    return named and not isinstance(node, ast.Import | ast.ImportFrom) and _may_begin(node)
 
 
 def _is_plain_part(node: ast.stmt) -> bool:
@@ -313,6 +323,8 @@ def _take_in_call(call: ast.Call, names: _Names, found: Found) -> bool:
         return wanted is not None
     keys = _keys_of(base, call.func.attr, call)
     found.keys.update(keys or [])
+    if getattr(base, "__name__", "") == "matplotlib.style" and _names_default(call):
+        found.sees.add("$matplotlib")
     return keys is not None
 
 
@@ -365,6 +377,10 @@ def _is_literal(line: str) -> bool:
     return True
 
 
+# A style that puts back whatever was set.
+_DEFAULT = "default"
+
+
 def _keys_of(base: Any, name: str, call: ast.Call) -> _Keys:
     """Return the keys that a call of a library sets, None if it is not known to."""
     given = [_constant(each) for each in call.args]
@@ -385,7 +401,14 @@ def _keys_of(base: Any, name: str, call: ast.Call) -> _Keys:
     return None
 
 
+def _names_default(call: ast.Call) -> bool:
+    constants = [each for given in call.args for each in ast.walk(given)]
+    return any(isinstance(each, ast.Constant) and each.value == _DEFAULT for each in constants)
+
+
 def _constant(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple):
+        return tuple(map(_constant, node.elts))
     return node.value if isinstance(node, ast.Constant) else None
 
 
@@ -438,9 +461,11 @@ def _matplotlib_group(given: list[Any], named: list[str]) -> _Keys:
 
 def _matplotlib_style(given: list[Any], named: list[str]) -> _Keys:
     style: Any = sys.modules["matplotlib.style"]
-    if named or len(given) != 1 or given[0] not in style.library:
+    names = given[0] if len(given) == 1 and isinstance(given[0], tuple) else tuple(given)
+    known = [style.library[each] for each in names if each in style.library]
+    if named or not names or len(known) + names.count(_DEFAULT) != len(names):
         return None
-    return [keyed("$matplotlib", each) for each in dict.keys(style.library[given[0]])]
+    return [keyed("$matplotlib", key) for each in known for key in dict.keys(each)]
 
 
 def _matplotlib_backend(given: list[Any], named: list[str]) -> _Keys:

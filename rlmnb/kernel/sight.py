@@ -15,6 +15,8 @@ UNKNOWN = "?"
 # Not libraries, but what code of the notebook's own can do wherever it is called from.
 CALLS = "~calls"
 LASTS = "~lasts"
+# What a pickle knows by its name: functions and classes of the notebook's own.
+DEFINES = "~defines"
 _LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging", "$inline"})
 PROCESS = frozenset({"$environ", "$sys.path"})
 _PLACE = frozenset({"$cwd", "$directories"})
@@ -56,7 +58,7 @@ _LOOKS_AT: dict[str, frozenset[str]] = {
 }  # fmt: skip
 _SEES = {
     CALLS: frozenset({"$recursion limit"}),
-    LASTS: frozenset(),
+    **dict.fromkeys((DEFINES, LASTS), frozenset()),
     **_LOOKS_AT,
 }
 # Whoever imports these is warned, if only the first time.

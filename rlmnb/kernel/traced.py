@@ -71,3 +71,19 @@ def not_set(look: Look, now: dict[str, int]) -> frozenset[str]:
     sure = look.code.sure & look.code.writes if look.code is not None else frozenset()
     before = look.bindings
     return frozenset(name for name in sure if name in before and before[name] == now.get(name))
+
+
+def without(
+    set_anew: frozenset[str], reads: dict[str, str], old: dict[str, Group]
+) -> dict[str, str]:
+    """Leave out of what was read what is set anew before it can be looked at.
+
+    Also how it shared objects with others, if all but one of them are set anew.
+    """
+    gone = {name for name in set_anew if name not in old or not old[name].has_last_words}
+
+    def is_gone(read: str) -> bool:
+        members = set(read[1:].split("&")) if read[:1] == "&" else {read}
+        return bool(members & gone) and len(members - gone) <= 1
+
+    return {read: seen for read, seen in reads.items() if not is_gone(read)}

@@ -32,7 +32,7 @@ from rlmnb.kernel.seeding import may_seed
 from rlmnb.kernel.seeing import Seeing
 from rlmnb.kernel.settings import Found
 from rlmnb.kernel.state import StateStore
-from rlmnb.kernel.traced import history, in_place, not_set, or_alone, reads_behind
+from rlmnb.kernel.traced import history, in_place, not_set, or_alone, reads_behind, without
 from rlmnb.kernel.unfound import preferred_to
 from rlmnb.kernel.watch import Watch
 
@@ -193,6 +193,7 @@ class Tracker:
             self.hidden.leads_to,
             self.groups.has_last_words,
             lambda name: isinstance(self.namespace.get(name), str),
+            self.groups.definitions,
         )
 
     def doubt(self) -> None:
@@ -240,12 +241,8 @@ class Tracker:
             self.groups.forget(name)
         # Setting a variable to what it was is still setting it: the cell would do so again.
         set_anew = self._set_anew(look, now, failed=failed)
-        gone = {name for name in set_anew if name not in old or not old[name].has_last_words}
-        for read in list(reads):
-            # Also how it shared objects with others, if all but one of them are set anew.
-            members = set(read[1:].split("&")) if read[:1] == "&" else {read}
-            if members & gone and len(members - gone) <= 1:
-                del reads[read]
+        if not look.opaque:  # whoever is may have looked at them before, by names that are not seen
+            reads = without(set_anew, reads, old)
         found = self.groups.refresh((changed | loosened) & set(now), set_anew & set(now))
         versions = [each for each in found if not loosened.issuperset(each.names)]
         reads |= reads_behind(versions, look, now, old, set_anew)
@@ -266,7 +263,8 @@ class Tracker:
             seeded = name in settings.keys
             if not seeded and any(version["names"] == [name] for version in writes):
                 reads[name] = look.hidden[name]
-        unseen = self._seeing.unseen(look, now, old, settings, failed=failed, warned=warned)
+        filtered = warned or hidden_now["$warnings"] != look.hidden["$warnings"]
+        unseen = self._seeing.unseen(look, now, old, settings, failed=failed, filtered=filtered)
         if self._figures != INITIAL:
             unseen -= {"$matplotlib"}  # figures that are open may be shown after any cell
         self._named.after(look)

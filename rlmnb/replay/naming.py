@@ -9,6 +9,7 @@ from rlmnb.graph.code import code_hash
 from rlmnb.graph.environment import CodeCell, Environment
 from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.reach import NOWHERE, Reach, code_names, follow
+from rlmnb.kernel.sight import DEFINES
 
 
 class Naming:
@@ -54,4 +55,11 @@ def closure(names: CodeNames | None, env: Environment) -> Reach:
         version = env.names.get(name)
         return isinstance(version, dict) and "last_words" in version
 
-    return follow(names, refs, around, has_last_words)
+    def definitions() -> Iterable[str]:
+        return [
+            name
+            for name, version in env.names.items()
+            if isinstance(version, dict) and DEFINES in version.get("packages", (DEFINES,))
+        ]
+
+    return follow(names, refs, around, has_last_words, definitions=definitions)

@@ -220,6 +220,107 @@ def test_a_header_that_is_run_again_leaves_what_is_below_it_fresh():
         assert comes_to({})
 
 
+# Headers that find what they do done when they are run again: what is added, what rests on them.
+AGAIN = {
+    "import helper": "print(helper.value)",
+    "import pandas as pd, matplotlib.pyplot as plt\nplt.style.use('default')\n"
+    "pd.set_option('display.width', 100)": "print(pd.DataFrame({'a': [1]}))",
+    "import matplotlib.pyplot as plt\nplt.style.use(['default', 'ggplot'])": (
+        "print(plt.rcParams['axes.facecolor'])"
+    ),
+    "import logging\nlogging.basicConfig(level=logging.INFO)\nlog = logging.getLogger('a')": (
+        "print(log.isEnabledFor(20))"
+    ),
+    "import pickle\nopen('a.pkl', 'wb').write(pickle.dumps([1]));": (
+        "with open('a.pkl', 'rb') as f: data = pickle.load(f)"
+    ),
+    "y = eval('1 + 1')": "exec('z = y')",
+}
+
+
+def test_a_header_that_does_again_what_it_has_done_is_fresh():
+    Path("helper.py").write_text("value = 1\n")
+    cells = [each for pair in AGAIN.items() for each in pair]
+    write(*cells)
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        for number in range(0, len(cells), 2):
+            lab.edit(f"c{number}", f"import math\nSIZE{number} = 3\n{cells[number]}")
+            lab.run(f"c{number}")
+            lab.save()
+            assert comes_to({}), cells[number]
+        for number in range(1, len(cells), 2):
+            lab.edit(f"c{number}", f"{cells[number]}\nprint({number})")
+            lab.run(f"c{number}")
+            lab.save()
+            assert comes_to({}), cells[number]
+    assert replay(Session.open("nb.ipynb")).executed == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "edited"),
+    [
+        (
+            "import logging\nprint(len(logging.root.handlers))\nlogging.basicConfig()",
+            "import logging, json\nprint(len(logging.root.handlers))\nlogging.basicConfig()",
+        ),
+        (
+            "import logging\nlogging.basicConfig(level=logging.INFO)",
+            "import logging\nlogging.basicConfig(level=logging.ERROR)",
+        ),
+        ("import helper\nhelper.items.append(1)", "import helper, json\nhelper.items.append(1)"),
+        ("import helper\nhelper.n = 1", "import helper"),
+        (
+            "import warnings\nwarnings.simplefilter('ignore', UserWarning)",
+            "import warnings\nwarnings.simplefilter('ignore', FutureWarning)",
+        ),
+        ("y = eval('len(dir())')", "y = eval('len(dir())') + 0"),
+    ],
+)
+def test_a_header_that_does_something_else_than_it_has_done_is_not(cell, edited):
+    Path("helper.py").write_text("items = []\n")
+    write(cell, "import warnings, helper\nwarnings.warn('u')\nprint(vars(helper).get('n'))")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c0", edited)
+        lab.run()
+        lab.save()
+        assert any("c0" in stale() for _ in polls(5))
+
+
+def test_a_function_by_the_name_of_the_last_output_is_no_output():
+    write(
+        "from functools import singledispatch\n@singledispatch\ndef g(x): return 'any'",
+        "@g.register\ndef _(x: int): return 'int'",
+        "print(g(1))",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+
+
+def test_variables_that_are_only_looked_at_are_as_they_were_when_a_cell_is_run_again():
+    write(
+        "import matplotlib.pyplot as plt, numpy as np, pandas as pd",
+        "data = {'a': np.arange(3), 'b': np.ones(3)}\nidx = pd.date_range('2020', periods=10)",
+        "fig, axes = plt.subplots(1, 2)\nfor ax, v in zip(axes, data.values()): ax.plot(v)",
+        "pd.Series(range(10), index=idx).resample('5D').sum()",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        lab.edit("c3", lab.cell("c3")["source"].replace("5D", "2D"))
+        lab.run("c2", "c3")
+        lab.save()
+        assert comes_to({})
+
+
 def test_a_directory_that_only_an_earlier_version_of_a_cell_made_is_not_there():
     write(
         "import os\nos.makedirs('one', exist_ok=True)",

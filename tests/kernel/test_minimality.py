@@ -577,6 +577,47 @@ CASES = {
         [1, 2],
         {1: "for name in ['tau']:\n    setattr(math, name, 6)"},
     ),
+    "a filter of warnings below another": Case(
+        [
+            "import warnings\nwarnings.filterwarnings('ignore', category=UserWarning)",
+            "warnings.simplefilter('ignore', FutureWarning)",
+            "warnings.warn('u')\nprint(1)",
+        ],
+        [0, 1, 2],
+        {0: "import warnings\nwarnings.filterwarnings('ignore', category=DeprecationWarning)"},
+    ),
+    "a variable that is set from itself by a name that is worked out": Case(
+        ["y = 1", "y = globals()['y'] + 1", "print(y)"], [0, 1, 2], {0: "y = 5"}
+    ),
+    "a text of code that is written out": Case(
+        ["x, z = 1, 1", "y = eval('x + 1')", "exec('w = x')", "print(y, w)"],
+        [0],
+        {0: "x, z = 1, 2"},
+    ),
+    "a text of code that names what changed": Case(
+        ["x, z = 1, 1", "y = eval('x + 1')", "exec('w = z')", "print(y, w)"],
+        [0, 1, 3],
+        {0: "x, z = 2, 1"},
+    ),
+    "what is in a pickle": Case(
+        [
+            "import pickle\nclass A: n = 1\nx = 1",
+            "data = pickle.dumps(A())",
+            "print(pickle.loads(data).n)",
+            "y = x",
+        ],
+        [0, 3],
+        {0: "import pickle\nclass A: n = 1\nx = 2"},
+    ),
+    "a class that is in a pickle": Case(
+        [
+            "import pickle\nclass A: n = 1",
+            "open('a.pkl', 'wb').write(pickle.dumps(A()));",
+            "print(pickle.loads(open('a.pkl', 'rb').read()).n)",
+        ],
+        [0, 1, 2],
+        {0: "import pickle\nclass A: n = 2"},
+    ),
     "a stand-in for a function of a library": Case(
         [
             "from unittest import mock\nimport textwrap\np = mock.patch('textwrap.dedent')",
