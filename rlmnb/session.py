@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlmnb import digest, indexing
 from rlmnb.capture import toolcalls, transcripts
+from rlmnb.capture.folders import names_of
 from rlmnb.errors import CellNotFoundError, InvalidCellError, StatusError, StorageError
 from rlmnb.format import cells as making
 from rlmnb.format import times
@@ -142,7 +143,8 @@ class Session:
             today = next((each for each in changed if each is not None), None)
             if today is not None:
                 now[path] = str(today)
-        return freshness.find_stale(self._index, now, time.time())
+        names = {key: names_of(key) or [] for key in freshness.listings_to_check(self._index)}
+        return freshness.find_stale(self._index, now, time.time(), names)
 
     def judge(self, stale: Mapping[str, Sequence[str]]) -> None:
         """Take over, until the next refresh, what somebody with a better look says is stale."""

@@ -30,13 +30,23 @@ def ignored(path: str, cwd: str, environ: "Mapping[str, str] | None" = None) -> 
     in a .gitignore. What lies below an ignored directory is ignored. A path outside the project is
     compared whole. A link is ignored under its own name and under the name of what it leads to.
     """
-    environ = os.environ if environ is None else environ
-    rules = [*_rules(_listed(environ.get("RLMNB_IGNORE", ""))), *_rules(_lines(cwd))]
+    rules = _rules_for(cwd, os.environ if environ is None else environ)
     if not rules:
         return False
     whole = os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
     real, base = os.path.realpath(whole), os.path.realpath(cwd)
     return _fits(whole, os.path.normpath(cwd), rules) or _fits(real, base, rules)
+
+
+def ignores(cwd: str) -> bool:
+    """Tell whether any path of a project is not to be recorded."""
+    return bool(_rules_for(cwd, os.environ))
+
+
+def _rules_for(
+    cwd: str, environ: "Mapping[str, str]"
+) -> "list[tuple[re.Pattern[str], bool, bool]]":
+    return [*_rules(_listed(environ.get("RLMNB_IGNORE", ""))), *_rules(_lines(cwd))]
 
 
 def _listed(text: str) -> list[str]:

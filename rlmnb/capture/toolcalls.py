@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.capture.folders import listed_by_call
 
 _READERS = {"Read": "file_path", "NotebookRead": "notebook_path"}
 _WRITERS = {
@@ -64,6 +65,8 @@ def file_fields(call: ToolCall, cwd: str) -> dict[str, Any]:
         path = call.args.get(table.get(call.operation, ""))
         if isinstance(path, str) and path and "\0" not in path:
             fields[key] = versions([path], cwd)
+    if folders := listed_by_call(call.operation, call.args, cwd):
+        fields["listed"] = folders
     return fields
 
 

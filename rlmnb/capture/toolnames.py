@@ -2,6 +2,8 @@
 
 # These only look; to run them again costs nothing and changes nothing.
 READING = frozenset({"Read", "NotebookRead", "Glob", "Grep", "LS"})
+# Of these, the ones that look through directories.
+LISTING = frozenset({"Glob", "Grep", "LS"})
 # These are offered to cells too, and what they do cannot be taken back.
 CHANGING = frozenset({"Bash", "Write", "Edit", "MultiEdit", "NotebookEdit"})
 # These change things as well, and only their agent has them.

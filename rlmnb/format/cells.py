@@ -113,6 +113,7 @@ _OPTIONAL = (
     "writes",
     "files_read",
     "files_written",
+    "listed",
     "calls",
     "verification",
     "trace",

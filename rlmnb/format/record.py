@@ -179,6 +179,10 @@ class CellRecord(Model):
     writes: list[str] = Field(default_factory=list)
     files_read: dict[str, FileVersion] = Field(default_factory=dict)
     files_written: dict[str, FileVersion] = Field(default_factory=dict)
+    listed: dict[str, list[str] | str] = Field(
+        default_factory=dict,
+        description="Directories that a tool looked through: the names there, or their digest.",
+    )
     calls: list[Call] = Field(default_factory=list)
     verification: Verification | None = None
     source_hash: HashText

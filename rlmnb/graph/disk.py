@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlmnb.capture.folders import called, name_within
 from rlmnb.digest import MISSING
 from rlmnb.graph.environment import Changing, CodeCell, Environment, Run
 
@@ -51,19 +52,19 @@ class Files:
         for path, then in run["listed"].items():
             if self._listing(path, then, env) != then:
                 left = [each for each in self.abandoned if _folder_of(each) == path]
-                causes.append(self._abandoned(left[0]) if left else f"the files in {path} changed")
+                causes.append(self._abandoned(left[0]) if left else f"{called(path)} changed")
             elif by := self._changing_in(path, env):
-                causes.append(f"the files in {path} may change: {by} runs again")
+                causes.append(f"{called(path)} may change: {by} runs again")
         return causes
 
     @staticmethod
     def _changing_in(folder: str, env: Environment) -> str | None:
         """Return a cell above that will run, and has written in a directory."""
-        found = (
-            left.cell_id
-            for path, left in env.files.items()
-            if isinstance(left, Changing) and _folder_of(path) == folder
-        )
+        changing = [(path, left) for path, left in env.files.items() if isinstance(left, Changing)]
+        if not changing:
+            return None
+        within = name_within(folder)
+        found = (left.cell_id for path, left in changing if within(path) is not None)
         return next(found, None)
 
     def _listing(self, folder: str, then: list[str] | str, env: Environment) -> list[str] | str:
@@ -88,7 +89,12 @@ class Files:
                 found[path] = None
             elif left:
                 found[path] = left != MISSING
+            elif path not in self.first_before and self._is_as_left(path):
+                found[path] = None  # an effect further down, part of the story as a later write is
         return found
+
+    def _is_as_left(self, path: str) -> bool:
+        return (self.kind(path) == MISSING) == (self.last_written[path] == MISSING)
 
     def _read(self, cell: CodeCell, run: Run, env: Environment) -> list[str]:
         causes = []

@@ -63,6 +63,8 @@ class CodeCell:
     # What the agent's tool touched, of a cell that was only recorded.
     files_read: Mapping[str, Any] = field(default_factory=dict)
     files_written: Mapping[str, Any] = field(default_factory=dict)
+    # The directories that it looked through, each with the names that were there.
+    listed: Mapping[str, Any] = field(default_factory=dict)
     # The model calls that it made when it last ran, as its record keeps them.
     calls: tuple[dict[str, Any], ...] = ()
     # Why they are to be made anew.
@@ -297,5 +299,5 @@ def recorded_run(cell: CodeCell) -> Run:
         "deleted": [],
         "files_read": cell.files_read,
         "files_written": {},
-        "listed": {},
+        "listed": cell.listed,
     }

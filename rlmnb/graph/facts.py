@@ -108,6 +108,15 @@ def _versions(files: object) -> dict[str, Any]:
     }
 
 
+def _listings(folders: object) -> dict[str, Any]:
+    return {
+        path: names
+        for path, names in _mapping(folders).items()
+        if isinstance(names, str)
+        or (isinstance(names, list) and all(isinstance(each, str) for each in names))
+    }
+
+
 def _rests_on(record: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return files that a cell did not open itself: those it was shown, and its condition's.
 
@@ -176,6 +185,7 @@ def _recorded(record: dict[str, Any], facts: Facts) -> Facts:
     given, run, result = (_mapping(record.get(key)) for key in ("input", "metadata", "output"))
     found["files_read"] = _rests_on(record, given) | _versions(record.get("files_read"))
     found["files_written"] = _versions(record.get("files_written"))
+    found["listed"] = _listings(record.get("listed"))
     found["condition"] = _condition(record)
     found["operation"] = _text(given.get("operation"))
     found["model"] = _text(run.get("model"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rlmnb.capture.folders import called, listed, name_within
 from rlmnb.digest import MISSING
 from rlmnb.graph.facts import NEW
 from rlmnb.graph.index import Index
@@ -50,12 +51,26 @@ def files_to_check(index: Index) -> dict[str, list[dict[str, Any]]]:
     return {path: versions for path, versions in wanted.items() if versions}
 
 
+def listings_to_check(index: Index) -> list[str]:
+    """Return everything that cells have looked through."""
+    cells = index["cells"]
+    return [
+        key
+        for key, ids in index["readers"].items()
+        if any(key in cells[each].get("listed", ()) for each in ids)
+    ]
+
+
 def find_stale(
-    index: Index, files_now: Mapping[str, str], now: float = 0.0
+    index: Index,
+    files_now: Mapping[str, str],
+    now: float = 0.0,
+    names_now: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, list[str]]:
     """Return every stale cell with its causes; `files_now` maps a changed path to its digest.
 
     `now` is in seconds since 1970; where nobody says what time it is, nothing has expired.
+    `names_now` has the names that each listing has today.
 
     Only cells that may be stale are looked at: the suspects, who read a changed file, and all
     that depends on those.
@@ -63,7 +78,8 @@ def find_stale(
     cells = index["cells"]
     place = {cell_id: at for at, cell_id in enumerate(index["execution_order"])}
     seen = set(index["suspects"])
-    for path in files_now:
+    names_now = names_now or {}
+    for path in (*files_now, *names_now):
         seen.update(index["readers"].get(path, ()))
     waiting = [(place[cell_id], cell_id) for cell_id in seen]
     heapq.heapify(waiting)
@@ -72,7 +88,7 @@ def find_stale(
         _, cell_id = heapq.heappop(waiting)
         entry = cells[cell_id]
         causes = _own_causes(entry) + condition_causes(entry, cells, now)
-        causes += _file_causes(entry, index, files_now)
+        causes += _file_causes(entry, index, files_now) + _listing_causes(entry, index, names_now)
         for parent in entry["dependencies"]:
             if parent in stale:
                 causes += _following(parent, entry["reasons"][parent])
@@ -130,6 +146,30 @@ def _file_causes(entry: dict[str, Any], index: Index, files_now: Mapping[str, st
             continue
         causes.append(f"{path} {'is missing now' if now == MISSING else 'changed'}")
     return causes
+
+
+def _listing_causes(
+    entry: dict[str, Any], index: Index, names_now: Mapping[str, Sequence[str]]
+) -> list[str]:
+    causes = []
+    for key, then in entry.get("listed", {}).items():
+        if key not in names_now:
+            continue
+        # What the session itself has made or taken away below is part of the story.
+        within = name_within(key)
+        found = (within(path) for path in _written_below(entry, index))
+        later = {name for name in found if name is not None}
+        before = then if isinstance(then, list) else names_now[key]
+        names = {*names_now[key]} - later | later.intersection(before)
+        if listed(names, like=then) != then:
+            causes.append(f"{called(key)} changed")
+    return causes
+
+
+def _written_below(entry: dict[str, Any], index: Index) -> Iterator[str]:
+    for path in index["readers"]:
+        if _last_written(index, path)[0] > entry["number"]:
+            yield path
 
 
 def _last_written(index: Index, path: str) -> tuple[int, str | None]:

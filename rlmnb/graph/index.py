@@ -16,6 +16,7 @@ Index = dict[str, Any]
 _STORY = ("markdown", "raw")
 _FINISHED = frozenset({"completed", "promoted"})
 _ODD = frozenset({"edited", "problem", "missing", "below", "condition"})
+_TOUCHED = ("files_read", "files_written", "listed")
 # What is said of a cell because of where it stands among the others.
 _LINKS = frozenset({"number", "dependencies", "dependents", "reasons", "missing", "below"})
 
@@ -116,10 +117,11 @@ def is_suspect(entry: Facts) -> bool:
 
 
 def _readers(entries: Iterable[Facts]) -> dict[str, list[str]]:
-    """Return, for each file, the cells that read or wrote it."""
+    """Return, for each file and each listing, the cells that touched it."""
     readers: dict[str, list[str]] = {}
     for entry in entries:
-        for path in dict.fromkeys([*entry.get("files_read", ()), *entry.get("files_written", ())]):
+        touched = [each for kind in _TOUCHED for each in entry.get(kind, ())]
+        for path in dict.fromkeys(touched):
             readers.setdefault(path, []).append(entry["cell_id"])
     return readers
 

@@ -6,41 +6,22 @@ and which files were read.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from rlmnb.capture.globs import TYPES, globs_of, matcher, rooted, walk
+
 _MOST_NAMES = 100
-_SKIPPED = frozenset({".git", ".hg", ".svn", ".rlmnb", "__pycache__", "node_modules", ".venv"})
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_TYPES = {
-    "py": "*.{py,pyi}",
-    "js": "*.{js,jsx,mjs,cjs}",
-    "ts": "*.{ts,tsx,mts,cts}",
-    "rust": "*.rs",
-    "go": "*.go",
-    "java": "*.java",
-    "md": "*.{md,markdown}",
-    "json": "*.json",
-    "html": "*.{html,htm}",
-    "css": "*.css",
-    "c": "*.{c,h}",
-    "cpp": "*.{cc,cpp,cxx,hpp,hh,h}",
-    "yaml": "*.{yml,yaml}",
-    "toml": "*.toml",
-    "txt": "*.txt",
-    "sh": "*.{sh,bash}",
-}
 _MODES = ("files_with_matches", "content", "count")
 
 
 def find_files(pattern: str, path: str) -> dict[str, Any]:
     """Return the files below a path whose name matches, in the order of their names."""
-    base, pattern = _rooted(pattern, path)
-    matches = _matcher(pattern)
-    found = [name for name in _walk(base) if matches(name)]
+    base, pattern = rooted(pattern, path)
+    matches = matcher(pattern)
+    found = [name for name in walk(base) if matches(name)]
     return {
         "filenames": [_from_here(base, name) for name in found[:_MOST_NAMES]],
         # How long it took would make two equal answers different.
@@ -57,52 +38,6 @@ def _from_here(base: str, name: str) -> str:
     whole = os.path.abspath(os.path.join(base, name))
     here = os.path.relpath(whole)
     return whole if here.startswith(f"..{os.sep}") else here
-
-
-def _rooted(pattern: str, path: str) -> tuple[str, str]:
-    """Return where to look and for what; an absolute pattern says both."""
-    if not os.path.isabs(pattern):
-        return path, pattern
-    parts = pattern.split("/")
-    plain = next(at for at, part in enumerate([*parts, "*"]) if set(part) & set("*?[{"))
-    plain = min(plain, len(parts) - 1)
-    return "/".join(parts[:plain]) or "/", "/".join(parts[plain:])
-
-
-def _walk(base: str) -> Iterator[str]:
-    for directory, names, files in os.walk(base):
-        names[:] = sorted(name for name in names if name not in _SKIPPED)
-        for name in sorted(files):
-            yield os.path.relpath(os.path.join(directory, name), base)
-
-
-def _matcher(pattern: str) -> Any:
-    """Return a test for paths: `*` stays within a name, `**` does not, `{a,b}` is either."""
-    whole = re.compile("|".join(_as_regex(each) for each in _alternatives(pattern)))
-    return lambda name: whole.fullmatch(name.replace(os.sep, "/")) is not None
-
-
-def _alternatives(pattern: str, depth: int = 0) -> list[str]:
-    found = _BRACES.search(pattern)
-    if found is None or depth > 4:
-        return [pattern]
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [
-        each
-        for choice in found.group(1).split(",")
-        for each in _alternatives(head + choice + tail, depth + 1)
-    ]
-
-
-def _as_regex(pattern: str) -> str:
-    parts = []
-    for part in pattern.removeprefix("./").split("/"):
-        if part == "**":
-            parts.append("(?:[^/]+/)*")
-        else:
-            inner = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
-            parts.append(inner.removesuffix(r"\z").replace(".*", "[^/]*") + "/")
-    return "".join(parts).removesuffix("/")
 
 
 def search_files(pattern: str, path: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -142,15 +77,14 @@ def search_files(pattern: str, path: str, options: dict[str, Any]) -> dict[str, 
 def _searched(path: str, options: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Yield the text files that are to be searched, each with its lines."""
     kind = options.get("type")
-    if kind is not None and kind not in _TYPES:
-        raise ValueError(f"unrecognized file type: {kind}; there are {', '.join(_TYPES)}")
-    globs = [each for each in (options.get("glob"), _TYPES.get(str(kind))) if each]
-    tests = [_matcher(each if "/" in each else f"**/{each}") for each in globs]
+    if kind is not None and kind not in TYPES:
+        raise ValueError(f"unrecognized file type: {kind}; there are {', '.join(TYPES)}")
+    tests = [matcher(each) for each in globs_of(options)]
     if os.path.isfile(path):
         names, base = [os.path.basename(path)], os.path.dirname(path)
         tests = []
     elif os.path.isdir(path):
-        names, base = list(_walk(path)), path
+        names, base = list(walk(path)), path
     else:
         raise FileNotFoundError(f"Path does not exist: {path}")
     for name in names:

@@ -20,8 +20,8 @@ from itertools import pairwise
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.capture.folders import KEPT_BESIDE, listed, names_in
 from rlmnb.digest import MISSING
-from rlmnb.files import is_temporary
 from rlmnb.kernel import listing
 from rlmnb.kernel.scripts import mentioned_by
 from rlmnb.kernel.unfound import Unfound
@@ -42,9 +42,6 @@ _HEARD = frozenset(
         "os.symlink", "os.remove", "os.truncate", "shutil.rmtree", "sqlite3.connect", *_FLAGS,
     }
 )  # fmt: skip
-_KEPT_BESIDE = frozenset({"__pycache__", ".ipynb_checkpoints", BESIDE})
-_MOST_NAMES = 500
-_MOST_LOOKS = 5
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
 _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
@@ -405,7 +402,7 @@ class Watch:
         name = self.mine(path if path is not None else ".")
         if name is None or name in self.listed or self._is_passing(name):
             return
-        if _KEPT_BESIDE.isdisjoint(name.split(os.sep)):
+        if KEPT_BESIDE.isdisjoint(name.split(os.sep)):
             self.listed[name] = names_in(name)
 
     def note(self, path: str, *, only_named: bool = False) -> None:
@@ -561,32 +558,6 @@ def kind_of(path: str) -> str:
     if os.path.isdir(path):
         return "directory"
     return "file" if os.path.exists(path) else MISSING
-
-
-def names_in(path: str) -> list[str] | None:
-    """Return the names in a directory, in order, None if there is no such directory.
-
-    What Python, Jupyter and rlmnb put there in passing says nothing, and comes and goes: the
-    notebook may be written while a cell looks. A file that is replaced in that moment may not be
-    told of at all, so it is looked again until two looks agree.
-    """
-    found: list[str] | None = None
-    try:
-        for _ in range(_MOST_LOOKS):
-            names = {*os.listdir(path)} - _KEPT_BESIDE
-            seen = sorted(name for name in names if not is_temporary(name))
-            if seen == found:
-                break
-            found = seen
-    except OSError:
-        return None
-    return found
-
-
-def listed(names: Iterable[str]) -> list[str] | str:
-    """Return a listing as records have it: of very many names only the digest."""
-    found = sorted(names)
-    return found if len(found) <= _MOST_NAMES else digest.of_value(found)
 
 
 def _beside(path: Any, descriptor: Any) -> Any:

@@ -5,7 +5,7 @@ import os
 from rlmnb.capture import calls
 from rlmnb.capture.privacy import ignored
 from rlmnb.capture.results import shown
-from rlmnb.capture.toolnames import DECIDING
+from rlmnb.capture.toolnames import DECIDING, LISTING
 from rlmnb.digest import MISSING
 from rlmnb.errors import RlmnbError, UnsafePathError
 from rlmnb.format import times
@@ -109,6 +109,7 @@ class Calls(Writing):
             "outputs": calls.outputs_of(tool, self._whole(response)),
             "files_read": read,
             "files_written": written,
+            "listed": self._listed(tool, args),
             "dependencies": self._edges([*reads, *writes]),
             "tool_use_id": self._event.text("tool_use_id"),
             "execution_time_ms": self._event.number("duration_ms"),
@@ -130,6 +131,14 @@ class Calls(Writing):
         if told:
             cell["metadata"] = told
         return {key: value for key, value in cell.items() if value is not None}
+
+    def _listed(self, tool: str, args: "dict[str, Any]") -> "dict[str, Any] | None":
+        """Return the directories that a call has looked through, if they can be as they were."""
+        if self._together or tool not in LISTING:
+            return None
+        from rlmnb.capture.folders import listed_by_call
+
+        return listed_by_call(tool, args, self._cwd, self._deadline) or None
 
     def _trace(self, tool: str, args: "dict[str, Any]", response: "Any") -> "dict[str, str]":
         """Return why a call was made, as far as that is known by now."""

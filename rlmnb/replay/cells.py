@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.capture.folders import listed, name_within, names_of
 from rlmnb.format.conversation import turns_hash, turns_in
 from rlmnb.graph.disk import Files, abandoned_by, first_versions, last_writes, makers
 from rlmnb.graph.effects import effects_of, of_its_agent, tools_called
@@ -19,7 +20,7 @@ from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.runs import run_of
 from rlmnb.graph.traces import survey
 from rlmnb.kernel.remembering import NAME, memory_version
-from rlmnb.kernel.watch import kind_of, listed, names_in
+from rlmnb.kernel.watch import kind_of
 from rlmnb.models import choosing
 from rlmnb.replay.calling import current_calls, renewal
 from rlmnb.replay.wishes import Wishes
@@ -82,6 +83,7 @@ def code_cells(session: Session, wishes: Wishes | None = None) -> list[CodeCell]
                 reshown=own and bool(entry.get("reshown")),
                 files_read=entry.get("files_read", {}),
                 files_written=entry.get("files_written", {}),
+                listed=entry.get("listed", {}),
                 calls=calls,
                 renew=renewal(calls, tags, wishes),
                 lapsed=tuple(condition_causes(entry, entries, now)) if own else (),
@@ -138,16 +140,16 @@ def _listing(
     then: list[str] | str,
 ) -> list[str] | str:
     """Return what is in a directory, given what is there now and what cells do to it."""
+    within = name_within(path)
+    own = {name: is_there for each, is_there in there.items() if (name := within(each)) is not None}
+    as_then = then if isinstance(then, list) else now or ()
     own = {
-        os.path.basename(each): is_there
-        for each, is_there in there.items()
-        if os.path.dirname(each) == path
+        name: name in as_then if is_there is None else is_there for name, is_there in own.items()
     }
-    own = {name: name in then if is_there is None else is_there for name, is_there in own.items()}
     if now is None and not there.get(path) and not any(own.values()):
         return digest.MISSING
     names = {*(now or ()), *(name for name, is_there in own.items() if is_there)}
-    return listed(name for name in names if own.get(name, True))
+    return listed((name for name in names if own.get(name, True)), like=then)
 
 
 def files_now(cells: list[CodeCell]) -> Files:
@@ -163,7 +165,7 @@ def files_now(cells: list[CodeCell]) -> Files:
             seen[path] = _file_now(path, recorded)
         return seen[path]
 
-    kind, names = lru_cache(maxsize=None)(kind_of), lru_cache(maxsize=None)(names_in)
+    kind, names = lru_cache(maxsize=None)(kind_of), lru_cache(maxsize=None)(names_of)
 
     def listing(
         path: str, there: Mapping[str, bool | None], then: list[str] | str

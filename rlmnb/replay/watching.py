@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from watchfiles import Change, watch
 
+from rlmnb.capture.folders import folders_of, name_within, names_of
 from rlmnb.errors import RlmnbError
+from rlmnb.graph.environment import recorded_run
 from rlmnb.replay.cells import code_cells
 from rlmnb.session import Session
 
@@ -22,18 +24,17 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
     Nothing at all comes first, once changes are heard of: what was before has to be looked for.
     Which files are watched follows the notebook: what a cell has come to read is watched, too.
     """
-    wanted = watched(session)
+    wanted = Wanted(session)
     while True:
-        directories = {os.path.dirname(path) for path in wanted}
         # A file is often replaced, and one that is missing may come: directories tell of both.
-        places = sorted(each for each in directories if os.path.isdir(each))
+        places = sorted(each for each in wanted.directories() if os.path.isdir(each))
         listening = False
         for found in watch(
             *places,
             debounce=int((debounce or _DEBOUNCE) * 1000),
             step=50,
             recursive=False,
-            watch_filter=_Among(wanted),
+            watch_filter=wanted,
             yield_on_timeout=True,
             rust_timeout=_FIRST_LOOK,
             raise_interrupt=True,
@@ -45,22 +46,34 @@ def changes(session: Session, *, debounce: float | None = None) -> Iterator[set[
             if not os.path.exists(session.place.notebook):
                 return
             try:
-                now_wanted = watched(Session.open(session.place.notebook))
+                now_wanted = Wanted(Session.open(session.place.notebook))
             except (RlmnbError, OSError):
                 continue  # half of an edit, or gone: the next change is still heard of
-            if now_wanted != wanted:
+            if (now_wanted.files, now_wanted.listed) != (wanted.files, wanted.listed):
                 wanted = now_wanted
                 break
 
 
-class _Among:
-    """Lets changes through of some files only."""
+class Wanted:
+    """The files and directories whose change may make a cell stale; lets such changes through."""
 
-    def __init__(self, wanted: set[str]) -> None:
-        self._wanted = wanted
+    def __init__(self, session: Session) -> None:
+        self.files = {session.place.notebook}
+        self.listed: set[str] = set()
+        for cell in code_cells(session):
+            run = cell.run or recorded_run(cell)
+            self.files.update(run["files_read"], cell.written, run.get("asked", ()))
+            self.listed.update(run["listed"])
+        self._within = [name_within(key) for key in self.listed]
 
     def __call__(self, _: Change, path: str) -> bool:
-        return path in self._wanted
+        """Tell whether a change of a file is one of these."""
+        return path in self.files or any(within(path) is not None for within in self._within)
+
+    def directories(self) -> set[str]:
+        """Return where to listen."""
+        folders = {each for key in self.listed for each in folders_of(key)}
+        return folders | {os.path.dirname(path) for path in self.files}
 
 
 def grounds(session: Session) -> dict[str, object]:
@@ -68,12 +81,15 @@ def grounds(session: Session) -> dict[str, object]:
 
     While it is the same, cells that a replay has left stale would only fail once more.
     """
-    cells = code_cells(session)
+    cells, wanted = code_cells(session), Wanted(session)
     own = {session.place.notebook}.union(*(cell.written for cell in cells))
     found: dict[str, object] = {
         cell.cell_id: (cell.source_hash, cell.tags, cell.marked) for cell in cells
     }
-    return found | {path: _version(path) for path in watched(session) - own}
+    for key in wanted.listed:
+        mine = set(map(name_within(key), own))
+        found[key] = [name for name in names_of(key) or () if name not in mine]
+    return found | {path: _version(path) for path in wanted.files - own}
 
 
 def _version(path: str) -> tuple[int, ...] | None:
@@ -82,14 +98,3 @@ def _version(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def watched(session: Session) -> set[str]:
-    """Return the files whose change may make a cell stale."""
-    found = {session.place.notebook}
-    for cell in code_cells(session):
-        run = cell.run or {}
-        found.update(cell.files_read if cell.run is None else run["files_read"])
-        found.update(cell.written)
-        found.update(run.get("asked", ()))
-    return found

@@ -39,6 +39,7 @@ FULL = {
     "writes": ["y"],
     "files_read": {"/a.py": {"hash": "missing", "size_bytes": None, "mtime_ns": None}},
     "files_written": {"/b.py": {"hash": HASH, "before": "missing"}},
+    "listed": {"/w": ["a.py", "b.py"], "/w/many": HASH},
     "calls": [
         {
             "key": HASH,
