@@ -345,8 +345,9 @@ class RlmnbKernel(IPythonKernel):
         if self._calls is not None:
             self._calls.forget()
         at, note = self._note
-        held = note if at == self._used and note is not None else self.tracker.holdings()
-        found = {"held": held, "soiled": self.tracker.soiled(), "used": self._used > 0}
+        if at != self._used or note is None:
+            note = {"held": self.tracker.holdings(), "called": {}}
+        found = {**note, "soiled": self.tracker.soiled(), "used": self._used > 0}
         return _dumps({**found, "once_only": self.tracker.once_only()})
 
     def _number_files(self, numbers: dict[str, int]) -> None:
@@ -358,7 +359,9 @@ class RlmnbKernel(IPythonKernel):
     def end_replay(self, request: str) -> str:
         """Keep how a replay calls what is held, for the next one, unless somebody comes between."""
         self._client = 0
-        self._note = (self._used, _loads(request))
+        note, here = _loads(request), self.tracker.digests()
+        note["called"] = {each: name for each, name in note["called"].items() if each in here}
+        self._note = (self._used, note)
         return "null"
 
     def restore_state(self, request: str) -> str:

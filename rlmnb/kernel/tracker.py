@@ -543,6 +543,11 @@ class Tracker:
         unknown = self.tracked().keys() - held.keys()
         return held | dict.fromkeys(unknown, "unknown")
 
+    def digests(self) -> set[str]:
+        """Return the digests of all variables, alone and as they share objects."""
+        known = self.groups.known.values()
+        return {each for group in known for each in (group.digest, *group.own.values())}
+
     def once_only(self) -> dict[str, list[str]]:
         """Return the libraries whose import has changed hidden state, and would not again."""
         return {name: sorted(changed) for name, changed in self._changed_by_import.items()}

@@ -34,7 +34,7 @@ from rlmnb.replay.owning import ownership, shown_to_others
 from rlmnb.replay.recording import Recorder, as_portable
 from rlmnb.replay.report import Report
 from rlmnb.replay.speaking import Lines, traced
-from rlmnb.replay.supply import Soiled, Supply, Unavailable
+from rlmnb.replay.supply import AS_NEW, Soiled, Supply, Unavailable
 from rlmnb.replay.wishes import Wishes, WishesGiven, refusal
 from rlmnb.session import Session
 from rlmnb.store.byhand import began
@@ -138,7 +138,6 @@ class _Replay:
         self._wishes = wishes
         self._versions = Versions(cells, session.place.objects)
         self._blocked = Blocked()
-        self._once_only: dict[str, list[str]] = {}
         self._depended_on = frozenset(other for cell in cells for other in cell.depends)
         self._others = others_in(cells)
         self._lines = Lines(cells)
@@ -169,7 +168,7 @@ class _Replay:
             self._due |= self._needed_by_history
             self._kernel.about = self._about
             self._kernel.heard = self._heard
-            held = await self._begin() if warm is not None else {}
+            found = await self._begin() if warm is not None else AS_NEW
             if self._report.kernel == "not started":
                 self._report.kernel = "started" if warm is None else "warm"
             self._supply = Supply(
@@ -181,8 +180,7 @@ class _Replay:
                 self._report,
                 self._wishes,
                 cwd,
-                held,
-                self._once_only,
+                found,
             )
             try:
                 for cell in self._cells:
@@ -245,7 +243,7 @@ class _Replay:
             effects=self._wishes.allow_effects,
         )
 
-    async def _begin(self) -> dict[str, str]:
+    async def _begin(self) -> dict[str, Any]:
         """Learn what a warm kernel holds; refuse one that cannot be brought to the start."""
         runs = [(cell, cell.run) for cell in self._cells if cell.run is not None]
         request = {
@@ -257,14 +255,12 @@ class _Replay:
                 if "file" in run
             },
         }
-        found = await self._kernel.ask("begin_replay", request)
+        found: dict[str, Any] = await self._kernel.ask("begin_replay", request)
         if found["soiled"]:
             raise Soiled(found["soiled"])
         if found["used"] and self._needed_by_history:
             raise Soiled("a cell looks at earlier outputs")
-        self._once_only = found["once_only"]
-        held: dict[str, str] = found["held"]
-        return held
+        return found
 
     def _prepare(self, due: frozenset[str], start: Environment) -> None:
         """Look at the code of the cells that will run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlmnb.digest import MISSING, REST
 from rlmnb.graph.ambient import CHANCE, INITIAL, is_ambient
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Each round makes at least one more value; after so many it is better to run all that is above.
 _MOST_ROUNDS = 100
+# What a new kernel holds, as it would tell it.
+AS_NEW: Mapping[str, Any] = {"held": {}, "called": {}, "once_only": {}}
 # Before the version of what holds a function or class that has become another.
 _OUTDATED = "outdated:"
 
@@ -76,18 +78,17 @@ class Supply:
         report: Report,
         wishes: Wishes,
         cwd: str,
-        held: dict[str, str],
-        once_only: dict[str, list[str]],
+        found: Mapping[str, Any],
     ) -> None:
         self.kernel = kernel
         # The trace of each cell gone past: the one it had, or the one it has left just now.
         self.runs: dict[str, Run] = {}
         # What the kernel has under each name.
-        self.held = Holdings(held)
+        self.held = Holdings(found["held"])
         # Libraries that this kernel has imported before, and the hidden state that it changed.
-        self._once_only = once_only
+        self._once_only: dict[str, list[str]] = found["once_only"]
         # What the kernel calls a value that was made again, and what the records call it.
-        self.alias: dict[str, str] = {}
+        self.alias: dict[str, str] = dict(found["called"])
         self._cells = cells
         self._order = {cell.cell_id: at for at, cell in enumerate(cells)}
         self._naming = naming
@@ -112,7 +113,7 @@ class Supply:
         """Take away what no cell has come to, and tell the kernel what it holds now."""
         if self.kernel.left_over:
             await self.kernel.restore([], [], {}, {})
-        await self.kernel.ask("end_replay", dict(self.held))
+        await self.kernel.ask("end_replay", {"held": dict(self.held), "called": self.alias})
 
     def put_files(
         self, cell: CodeCell, env: Environment, made_by: Mapping[str, str] | None = None

@@ -91,8 +91,7 @@ async def _go(
             report,
             wishes,
             working_directory(session),
-            found["held"],
-            found["once_only"],
+            found,
         )
         env = _environment_after(session, above, supply, arrival)
         await _bring(supply, _reader(above), env, arrival)

@@ -353,6 +353,21 @@ def test_exec_runs_code_as_a_new_cell(run, run_json):
     assert len(warm.running()) == 2
 
 
+def test_what_an_agent_made_elsewhere_is_known_to_the_next_replay_too(run, run_json):
+    for source in ("x = [1]", "y = x + [2]", "print(x, y)"):
+        run("append", "there", "--source", source)
+    for source in ("print(x)", "print(x, 2)", "x.append(3); print(y)", "print(x)"):
+        assert run("exec", "there", source).returncode == 0
+        assert run_json("status", "there")["stale"] == []
+    for number in ("2", "3"):
+        run("invalidate", "there", number)
+        replayed("there")
+        assert run_json("status", "there")["stale"] == []
+    assert [text_of(cell.outputs) for cell in Session.open("there").cells[2:]] == [
+        "[1] [1, 2]\n", "[1]\n", "[1] 2\n", "[1, 2]\n", "[1, 3]\n",
+    ]  # fmt: skip
+
+
 def test_after_a_mistake_and_its_correction_exec_goes_on(run):
     assert run("exec", "demo", "z = oops").returncode == 1
     assert run("exec", "demo", "print(z)").returncode == 1
