@@ -347,7 +347,7 @@ async def managed_kernel(
         how = "ended before it was ready" if died else f"did not start in {patience} s"
         raise KernelError(
             f"the kernel {how}: {error}",
-            hint=f"try it by hand: {sys.executable} -m rlmnb.kernel",
+            hint=advice(memory),
         ) from error
     finally:
         if client.km is None:
@@ -361,6 +361,14 @@ def _take_back(interrupts: Any) -> None:
     if threading.current_thread() is threading.main_thread() and os.name != "nt":
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, interrupts)
+
+
+def advice(memory: int | None) -> str:
+    """Say what to do about a kernel that does not start."""
+    by_hand = f"try it by hand: {sys.executable} -m rlmnb.kernel"
+    if memory is None:
+        return by_hand
+    return f"it was given {memory} MB: try a larger --memory, or none; or {by_hand}"
 
 
 def start_seconds() -> int:

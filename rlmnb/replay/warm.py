@@ -28,7 +28,7 @@ from rlmnb.files import Lock, make_directory, polls, read_bytes, remove, remove_
 from rlmnb.format import times
 from rlmnb.jsontext import loads
 from rlmnb.processes import end, is_alive
-from rlmnb.replay.managed import own_environment, runtime_base, start_seconds
+from rlmnb.replay.managed import advice, own_environment, runtime_base, start_seconds
 from rlmnb.store.layout import Place, sessions_root
 
 IDLE_SECONDS = 30 * 60
@@ -276,7 +276,8 @@ def _start(place: Place, cwd: str, timeout: float, idle: float, memory: int | No
             said = read_bytes(log)[-500:].decode("utf-8", "replace").strip()
             said = said or _ending(process.returncode)
             _forget(_record(place), warm)
-            raise KernelError(f"the kernel ended before it was ready: {said}", hint=_advice())
+            hint = f"{advice(memory)}; or look with: rlmnb doctor"
+            raise KernelError(f"the kernel ended before it was ready: {said}", hint=hint)
         if _listens(connection) and warm.answers(max(left, 0.1)):
             return warm
     _end(place, warm)
@@ -302,10 +303,6 @@ def _listens(connection: Mapping[str, Any]) -> bool:
     """Tell whether a kernel has come so far that asking it makes sense."""
     socket = f"{connection['ip']}-{connection['shell_port']}"
     return connection["transport"] != "ipc" or os.path.exists(socket)
-
-
-def _advice() -> str:
-    return f"try it by hand: {sys.executable} -m rlmnb.kernel; or look with: rlmnb doctor"
 
 
 def _end(place: Place, warm: Warm) -> None:

@@ -254,8 +254,9 @@ def test_a_kernel_that_ends_before_it_is_ready_is_said_to_have_and_how(does, how
     Path("python").chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(Path("python").absolute()))
     with pytest.raises(KernelError) as caught:
-        warm.start(Session.open("nb.ipynb").place, ".")
+        warm.start(Session.open("nb.ipynb").place, ".", memory=600)
     assert caught.value.message == f"the kernel ended before it was ready: {how}"
+    assert caught.value.hint.startswith("it was given 600 MB: try a larger --memory")
     assert not warm.running()
 
 

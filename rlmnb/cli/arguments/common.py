@@ -127,8 +127,8 @@ def new_id(text: str) -> str:
 def megabytes(text: str) -> int:
     """Read a size in megabytes."""
     amount = int(text)
-    if amount < 256:
-        raise argparse.ArgumentTypeError(f"{text} MB is too little for a kernel; 256 is the least")
+    if amount < 512:  # threads alone reserve much of that
+        raise argparse.ArgumentTypeError(f"{text} MB is too little for a kernel; 512 is the least")
     return amount
 
 
