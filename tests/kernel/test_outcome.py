@@ -778,8 +778,13 @@ CASES = {
         {5: "print(w() is A, vars(w())['y'])"},
     ),
     "what shared objects with a name that is something else now": Case(
-        [RAISED, "l = [1]", "e, m = Odd(l), [l]", "l = 5", "print(eval('m'))"],
+        [RAISED, "l = [1]", "e, m = Odd(l), [l]", "l = 5", "print(eval('m'[:]))"],
         [2, 3, 4],
+        {3: "l = 6"},
+    ),
+    "a name that is written out in eval, and shared objects with another": Case(
+        [RAISED, "l = [1]", "e, m = Odd(l), [l]", "l = 5", "print(eval('m'))"],
+        [3],
         {3: "l = 6"},
     ),
     "an attribute that a class and its base have in common": Case(
