@@ -8,9 +8,9 @@ from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from types import CodeType
 
+from rlmnb.kernel.beginning import Beginning
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.lasting import Lasting
-from rlmnb.kernel.settings import Beginning
 
 _READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})

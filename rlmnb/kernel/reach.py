@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from rlmnb.graph.ambient import state_of
 from rlmnb.graph.names import order_of_use
+from rlmnb.kernel.beginning import beginning_of, is_quiet_magic
 from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_for, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.lasting import lasting_in
-from rlmnb.kernel.settings import beginning_of, is_quiet_magic
 from rlmnb.kernel.timed import unwrapped
 
 MODULE = "$module:"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, is_seen_by_all, state_of
+from rlmnb.kernel.beginning import does_nothing_else
 from rlmnb.kernel.modules import PREFIX
-from rlmnb.kernel.settings import does_nothing_else
 
 Run = Mapping[str, Any]
 
