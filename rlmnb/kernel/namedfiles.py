@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlmnb import digest
+from rlmnb.kernel.commandwords import is_plausible, overwritten_by, words_in
 from rlmnb.kernel.look import Look
+from rlmnb.kernel.paths import version_of
 from rlmnb.kernel.scripts import mentioned_by, modules_of
-from rlmnb.kernel.watch import Watch, is_plausible, overwritten_by, version_of, words_in
+from rlmnb.kernel.watch import Watch
 from rlmnb.kernel.wildcards import found_by, listed_by, opened_whole
 
 # Functions of libraries that read directories whole, unheard.

@@ -6,7 +6,6 @@ import genericpath
 import importlib.metadata
 import os
 import re
-import shlex
 import shutil
 import site
 import stat
@@ -16,13 +15,14 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from typing import Any
 
 from rlmnb import digest
 from rlmnb.capture.folders import KEPT_BESIDE, listed, names_in
 from rlmnb.digest import MISSING
 from rlmnb.kernel import listing
+from rlmnb.kernel.commandwords import is_plausible, words_in
+from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
 from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
@@ -45,7 +45,6 @@ _HEARD = frozenset(
 # Up to here it is worth a look what a file was before a cell wrote over it.
 _SMALL_FILE = 64 * 1024 * 1024
 _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
-_LONGEST_COMMAND = 16 * 1024
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKING_FOR_MODULES = ("<frozen importlib", importlib.metadata.__file__)
 # Pillow, and so every figure that is saved, asks only to know whether to remove what has failed.
@@ -252,15 +251,15 @@ class Watch:
     def _heard_of_names(self, event: str, args: tuple[Any, ...]) -> None:
         """Follow files and directories that come and go under their names."""
         if event in ("os.mkdir", "os.rmdir"):
-            self._folder(_beside(args[0], args[-1]))
+            self._folder(beside(args[0], args[-1]))
         elif event == "shutil.rmtree":
-            self._taken_away(_beside(args[0], args[1] if len(args) > 1 else None))
+            self._taken_away(beside(args[0], args[1] if len(args) > 1 else None))
         elif event == "os.rename":
-            self._moved(_beside(args[0], args[2]), _beside(args[1], args[3]))
+            self._moved(beside(args[0], args[2]), beside(args[1], args[3]))
         elif event in ("os.link", "os.symlink"):
             self._linked(args[0], args[1])
         elif event == "os.remove":
-            self._overwritten(_beside(args[0], args[1]))
+            self._overwritten(beside(args[0], args[1]))
 
     def mine(self, path: Any) -> str | None:
         """Return the full path of a file that can be part of somebody's project."""
@@ -465,7 +464,7 @@ class Watch:
         return {
             **({"asked_for": sorted(asked_for)} if asked_for else {}),
             **({"folders": folders} if folders else {}),
-            **({"open": still_open} if (still_open := _open_among(self.written)) else {}),
+            **({"open": still_open} if (still_open := open_among(self.written)) else {}),
             "files_read": {
                 path: version
                 for path, version in self.read.items()
@@ -513,73 +512,3 @@ def _is_tidying_up() -> bool:
         frame = frame.f_back
     file, function = _ASKING_TO_TIDY_UP
     return frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
-
-
-def is_plausible(text: str) -> bool:
-    """Tell whether a piece of text can be the name of a file at all."""
-    return 0 < len(text) < 1024 and "\0" not in text and "\n" not in text
-
-
-def words_in(command: str) -> list[str]:
-    """Return the words of a shell command, without what the shell itself understands."""
-    if len(command) > _LONGEST_COMMAND or not any(letter.isspace() for letter in command):
-        return []
-    found = command.split()  # with brackets, which shlex takes for something of their own
-    with suppress(ValueError):
-        found += shlex.shlex(command, posix=True, punctuation_chars=True)
-    return list(dict.fromkeys(found))
-
-
-def overwritten_by(command: str) -> set[str]:
-    """Return the files that a shell command begins anew: it says nothing else of them."""
-    if ">" not in command or len(command) > _LONGEST_COMMAND:
-        return set()
-    try:
-        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
-    except ValueError:
-        return set()
-    pairs = pairwise(words)
-    return {word for sign, word in pairs if sign in (">", ">|", "&>") and words.count(word) == 1}
-
-
-def version_of(path: str) -> tuple[int, ...] | None:
-    """Return what tells one version of a file from the next, None if there is no file."""
-    try:
-        status = _STAT(path)
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-def kind_of(path: str) -> str:
-    """Return what is at a path: a file, a directory, or nothing."""
-    if os.path.isdir(path):
-        return "directory"
-    return "file" if os.path.exists(path) else MISSING
-
-
-def _beside(path: Any, descriptor: Any) -> Any:
-    """Return the path that is meant by one which counts from an open directory."""
-    if not isinstance(descriptor, int) or descriptor < 0 or isinstance(path, int):
-        return path
-    try:
-        return os.path.join(os.readlink(f"/proc/self/fd/{descriptor}"), os.fsdecode(path))
-    except OSError:
-        return None
-
-
-def _open_among(paths: set[str]) -> list[str]:
-    """Return which of these files are open still: what is written to them may come later."""
-    if not paths:
-        return []
-    try:
-        numbers = os.listdir("/proc/self/fd")
-    except OSError:
-        return []
-    found = set()
-    for number in numbers:
-        with suppress(OSError):  # the one that we list them with is closed by now
-            found.add(os.readlink(f"/proc/self/fd/{number}"))
-    return sorted(path for path in paths if os.path.realpath(path) in found)

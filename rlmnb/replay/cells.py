@@ -19,8 +19,8 @@ from rlmnb.graph.freshness import condition_causes
 from rlmnb.graph.modelcalls import asks
 from rlmnb.graph.runs import run_of
 from rlmnb.graph.traces import survey
+from rlmnb.kernel.paths import kind_of
 from rlmnb.kernel.remembering import NAME, memory_version
-from rlmnb.kernel.watch import kind_of
 from rlmnb.models import choosing
 from rlmnb.replay.calling import current_calls, renewal
 from rlmnb.replay.wishes import Wishes
