@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlmnb import digest, indexing
+from rlmnb import digest, forking, indexing
 from rlmnb.capture import toolcalls, transcripts
 from rlmnb.capture.folders import names_of
 from rlmnb.errors import CellNotFoundError, InvalidCellError, StatusError, StorageError
@@ -27,7 +25,7 @@ from rlmnb.ids import CellId, SessionId
 from rlmnb.jsontext import portable
 from rlmnb.selecting import one_cell, select
 from rlmnb.store import append as appending
-from rlmnb.store import byhand, index_file, journal, notebook, sessions, working
+from rlmnb.store import byhand, index_file, notebook, sessions, working
 from rlmnb.store.fold import fold
 from rlmnb.store.layout import Place, session_place
 from rlmnb.store.objects import Objects
@@ -67,7 +65,7 @@ class Session:
         if not place.exists():
             place.prepare()
             state = appending.begin_state(place, os.fspath(cwd) if cwd else None, **session)
-            _begin(place, state)
+            forking.begin(place, state)
             sessions.make_current(place)
         return cls(place)
 
@@ -529,85 +527,11 @@ class Session:
         kept = [
             {**cell, "source": edits[cell["id"]]} if cell["id"] in edits else cell for cell in kept
         ]
-        root = None if self._place.plain else os.path.dirname(self._place.directory)
-        name = session_id or f"{self.id[:100]}-{os.urandom(4).hex()}"
-        place = session_place(name, root)
-        if place.exists():
-            hint = f"give the fork another --id, or look at what is there: rlmnb show {name}"
-            raise InvalidCellError(f"there is a session {name} already", hint=hint)
+        place = forking.place_of_fork(self._place, session_id)
+        memory = self.working_memory if self._place.plain else {}
         state = self.stored_state()
-        if self._place.plain:
-            self._copy_objects(kept, Objects(place.objects))
-            memory = working.fitted(self.working_memory, Objects(place.objects))
-            state["context"] = {**sessions.section(state, "context"), "working_memory": memory}
-        place.prepare()
-        state = {
-            **state,
-            "session": {
-                **sessions.section(state),
-                **new_state(name)["session"],
-                **({"cwd": os.path.dirname(self.path)} if self._place.plain else {}),
-                "parent_session_id": self.id,
-                "forked_from": portable(
-                    {
-                        "session_id": self.id,
-                        "cell_id": last.cell_id if last else None,
-                        **({"notebook": self.path} if self._place.plain else {}),
-                        **({"trial": True} if trial else {}),
-                    }
-                ),
-            },
-            "lifecycle": {"phase": "running"},
-        }
-        state["session"].pop("ended_at", None)
-        appended = int(state.pop("appended", 0))
-        _begin(place, state, kept, start=appended)
-        if not trial:
-            sessions.make_current(place)
+        forking.begin_fork(self._place, place, state, kept, memory=memory, trial=trial)
         return Session(place)
-
-    def _copy_objects(self, cells: Sequence[Mapping[str, Any]], target: Objects) -> None:
-        """Take along outputs, answers and variables; a plain notebook has a store of its own."""
-        from rlmnb.format.keptcalls import objects_of_calls
-        from rlmnb.store.sweep import digests_in
-        from rlmnb.store.variables import Variables
-
-        states = digests_in(json.dumps([cell["metadata"] for cell in cells]).encode())
-        mine, theirs = Variables(self._place.objects), Variables(target.directory)
-        with closing(mine), closing(theirs):
-            mine.give(states, theirs)
-        for cell in cells:
-            record = cell["metadata"].get("rlmnb")
-            output = record.get("output") if isinstance(record, dict) else None
-            for item in (output.get("objects") or ()) if isinstance(output, dict) else ():
-                target.put(self.objects.get(item["object"]))
-            for name in objects_of_calls(record):
-                if name in self.objects:
-                    target.put(self.objects.get(name))
-
-
-def _begin(
-    place: Place,
-    state: Mapping[str, Any],
-    kept: Sequence[dict[str, Any]] = (),
-    *,
-    start: int = 0,
-) -> None:
-    """Write the first journal entries of a session, and let the notebook be made from them.
-
-    A fork numbers its cells past those of its parent, so that an id is never given twice.
-    """
-    queue: list[dict[str, Any]] = [{"op": "append", "cell": cell} for cell in kept]
-
-    def create() -> dict[str, Any]:
-        return {"at": times.now(), "op": "create", "state": dict(state)}
-
-    try:
-        seq = journal.begin(place, create, queue, start=start, timeout=appending.TIMEOUT)
-    except StorageError:
-        journal.withdraw(place, timeout=appending.TIMEOUT)  # no session, then, and not a hollow one
-        raise
-    fold(place, seq, timeout=appending.TIMEOUT)
 
 
 def _constantly(entry: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
