@@ -152,11 +152,14 @@ class Environment:
             return self.state(name) if name.startswith("$") else ABSENT
         return version if isinstance(version, Changing) else str(version["own"][name])
 
-    def state(self, name: str, without: Iterable[str] = ()) -> str | Changing:
-        """Return the digest of state that is written key by key, but for some of its keys."""
+    def state(
+        self, name: str, without: Iterable[str] = (), only: Iterable[str] | None = None
+    ) -> str | Changing:
+        """Return the digest of state that is written key by key, of all of its keys or some."""
         parts = {}
-        for key in self.ambient:
-            if key != name and state_of(key) == name and key not in without:
+        keys = [key for key in self.ambient if key != name and state_of(key) == name]
+        for key in keys:
+            if key not in without and (only is None or key in only):
                 now = self.own(key)
                 if isinstance(now, Changing):
                     return now
@@ -165,9 +168,11 @@ class Environment:
 
     def ambient_reads(self, run: Run) -> dict[str, str | Changing]:
         """Return the state that a run can see, as the cells so far have left it."""
-        unseen, sets = run.get("unseen", ()), run.get("sets", {})
+        unseen, sets, only = run.get("unseen", ()), run.get("sets", {}), run.get("only", {})
         return {
-            name: self.state(name, sets[name]) if name in sets else self.own(name)
+            name: self.state(name, sets.get(name, ()), only.get(name))
+            if name in sets or name in only
+            else self.own(name)
             for name in states_of(self.ambient)
             if name not in unseen and is_seen_by_all(name)
         }

@@ -77,6 +77,10 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _are_lists(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_are_texts, value.values()))
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -100,7 +104,8 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
         ("asked_for", "deleted", "in_place", "named", "unseen", "updates", "updated_by", "around"),
         _are_texts,
     ),
-    **dict.fromkeys(("listed", "sets", "shows", "traced"), _is_table),
+    **dict.fromkeys(("listed", "shows", "traced"), _is_table),
+    **dict.fromkeys(("only", "sets"), _are_lists),
     "writes": _are_versions,
     "looked": _are_tables,
 }

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Decorators of Python's own that run none of a function.
 PLAIN = frozenset({"classmethod", "property", "staticmethod"})
-# Magics that neither read nor set a variable, if their text names none.
+# Magics that neither read nor set a variable but those that their text names.
 _QUIET_MAGICS = frozenset({"matplotlib", "autoreload", "cd", "config", "pip", "conda", "env"})
+# Of these, what is asked for in their first line can be put into variables.
+_SCRIPTS = frozenset({"bash", "sh"})
+_QUIET_CELL_MAGICS = _SCRIPTS | {
+    "HTML", "SVG", "file", "html", "javascript", "js", "latex", "markdown", "svg", "writefile",
+}  # fmt: skip
+_FORMATTER = string.Formatter()
+_DOLLAR = re.compile(r"\$(\$?[\w.]+)")
 
 
 @dataclass(frozen=True)
@@ -151,30 +160,68 @@ def _is_quiet(node: ast.expr) -> bool:
 
 def is_quietly_given(call: ast.Call) -> bool:
     """Tell whether what a call is given runs no code but its own."""
+    if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "elts", None):
+        return False  # a magic whose text has expressions in it
     quiet = all(map(_is_quiet, [*call.args, *(each.value for each in call.keywords)]))
     return quiet and all(each.arg is not None for each in call.keywords)
 
 
 def is_quiet_magic(call: ast.Call) -> bool:
-    """Tell whether a call is a magic, or a command, that has nothing to do with variables."""
+    """Tell whether a call is a magic, or a command, that has nothing to do with variables.
+
+    But for those that its text names, which `expanded_by` tells.
+    """
     func, given = call.func, [getattr(each, "value", None) for each in call.args]
     texts = [each for each in given if isinstance(each, str)]
     if not isinstance(func, ast.Attribute) or not _is_shell(func.value):
         return False
     if call.keywords or not texts or len(texts) != len(given):
         return False
-    if any(mark in text for text in texts for mark in "${"):
+    if func.attr == "run_cell_magic":
+        name, line, *body = texts
+        quiet = name in _QUIET_CELL_MAGICS and (name not in _SCRIPTS or not line.strip())
+        return quiet and len(body) == 1 and expanded_by(line) is not None
+    if func.attr in ("system", "getoutput"):
+        return expanded_by(texts[0]) is not None
+    if func.attr != "run_line_magic" or expanded_by(texts[-1]) is None:
         return False
-    if func.attr == "run_line_magic" and texts[0] == "load_ext":
+    if texts[0] == "load_ext":
         return texts[-1].strip() == "autoreload"
-    if func.attr == "run_line_magic":
-        return texts[0] in _QUIET_MAGICS and (texts[0] != "config" or _is_literal(texts[-1]))
-    return func.attr in ("system", "getoutput")
+    return texts[0] in _QUIET_MAGICS and (texts[0] != "config" or _is_literal(texts[-1]))
+
+
+def what_it_expands(call: ast.Call) -> list[ast.expr]:
+    """Return the expressions that stand in the text of a quiet magic."""
+    func, texts = call.func, [getattr(each, "value", "") for each in call.args]
+    in_line = isinstance(func, ast.Attribute) and func.attr.startswith("run_")
+    return expanded_by(texts[1 if in_line else 0]) or []
+
+
+def expanded_by(text: str) -> list[ast.expr] | None:
+    """Return the expressions that the shell replaces in a text; None if that cannot be told.
+
+    If one of them has no value, the shell leaves the text as it is.
+    """
+    found: list[ast.expr] = []
+    try:
+        parts = list(_FORMATTER.parse(text))
+    except ValueError:
+        return []  # a brace that stands alone: the shell could not tell either
+    for before, field, spec, _ in parts:
+        if "{" in (spec or ""):
+            return None
+        names = [each.lstrip("$") for each in _DOLLAR.findall(before)]
+        for code in [*names, *([field] if field else [])]:
+            try:
+                found.append(ast.parse(code.strip(), mode="eval").body)
+            except (SyntaxError, ValueError):
+                return found
+    return found
 
 
 def _is_shell(node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return node.value is ...  # it was taken out
+    if isinstance(node, ast.Tuple):
+        return True  # what it expands is in its place
     called = node.func if isinstance(node, ast.Call) else None
     return isinstance(called, ast.Name) and called.id == "get_ipython"
 

@@ -18,6 +18,7 @@ from typing import Any
 from rlmnb.digest import output_hash, source_hash
 from rlmnb.errors import RlmnbError
 from rlmnb.format import times
+from rlmnb.graph.ambient import state_of
 from rlmnb.graph.code import code_hash
 from rlmnb.graph.environment import UNTRACKED
 from rlmnb.ids import is_nbformat_id
@@ -131,6 +132,8 @@ class ByHand:
     ) -> dict[str, Any]:
         if trace is None or "problem" in trace:
             trace = {**UNTRACKED, "problem": (trace or {}).get("problem")}
+        # A replay would have it gone before; either way it makes no difference.
+        replaced = trace.get("replaced", ())
         run = {
             **trace,
             "loosened": [
@@ -143,6 +146,7 @@ class ByHand:
             "by_hand": True,
             "shown": shown.hash(),
             "from": self._origins(_found(trace)),
+            "asked": {path: kind for path, kind in trace["asked"].items() if path not in replaced},
         }
         if not run["opaque"]:
             run.pop("around", None)
@@ -281,9 +285,12 @@ class ByHand:
 
 def _found(trace: Mapping[str, Any]) -> list[str]:
     """Return the variables that a cell has read, and the keys of state that it can have."""
-    keys = {key for keys in trace.get("sets", {}).values() for key in keys}
+    sets = {key for keys in trace.get("sets", {}).values() for key in keys}
+    only = trace.get("only", {})
     return [name.lstrip("~") for name in trace["reads"]] + [
-        name for name in trace.get("found", ()) if name not in keys
+        name
+        for name in trace.get("found", ())
+        if name not in sets and name in only.get(state_of(name), [name])
     ]
 
 

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from rlmnb.graph.ambient import state_of
 from rlmnb.kernel import streams
 from rlmnb.kernel.canonical import value_digest
 from rlmnb.kernel.identity import identity
+from rlmnb.kernel.sight import option_of_numpy, option_of_pandas
 
 _Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
 # Set by IPython and its display hook, cell by cell.
@@ -27,14 +29,18 @@ _DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 _BACKEND = "matplotlib_inline.backend_inline"
 _PLAIN_TEXT = ("float_format", "pprint")
 # Settings that are told of key by key.
-WITH_KEYS = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$shell", "$inline"})
+_PANDAS = ("$pandas", "$pandas.modes")
+_NUMPY = ("$numpy", "$numpy.print")
+WITH_KEYS = frozenset({*_NUMPY, *_PANDAS, "$matplotlib", "$decimal", "$shell", "$inline"})
 _INLINE = (f"module://{_BACKEND}", "inline")
 
 
 def facets(shell: Any) -> Iterable[_Entry]:
     """Yield the name of each, how to look at it, and how to put it back."""
-    yield "$numpy", _numpy, _set_numpy
-    yield "$pandas", _pandas, _set_pandas
+    for state in _NUMPY:
+        yield state, partial(_numpy, state), partial(_set_numpy, state)
+    for state in _PANDAS:
+        yield state, partial(_pandas, state), partial(_set_pandas, state)
     yield "$matplotlib", _matplotlib, _set_matplotlib
     yield "$decimal", _decimal, _set_decimal
     yield "$logging", _changed(_logging), None
@@ -65,11 +71,16 @@ def _changed(look: Callable[[], Any]) -> Callable[[], Any]:
     return now
 
 
-def _numpy() -> Any:
+def _numpy(state: str) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "get_printoptions"):
         return None
-    return _other_than(_FRESH_NUMPY, _numpy_settings(numpy))
+    found = _other_than(_FRESH_NUMPY, _numpy_settings(numpy)) or {}
+    return {key: each for key, each in found.items() if _is_of(state, key)} or None
+
+
+def _is_of(state: str, option: str) -> bool:
+    return state_of(option_of_numpy(option)) == state
 
 
 # What numpy's settings are at import; what a newer version adds counts as untouched.
@@ -93,13 +104,14 @@ def _other_than(fresh: dict[str, Any], now: dict[str, Any]) -> dict[str, Any] | 
     return {key: value for key, value in now.items() if value != fresh.get(key, value)} or None
 
 
-def _set_numpy(value: Any) -> None:
+def _set_numpy(state: str, value: Any) -> None:
     if value is None and "numpy" not in sys.modules:
         return
     import numpy
 
     now = _numpy_settings(numpy)
-    wanted = {key: _FRESH_NUMPY.get(key, each) for key, each in now.items()} | (value or {})
+    fresh = {key: _FRESH_NUMPY.get(key, each) for key, each in now.items() if _is_of(state, key)}
+    wanted = now | fresh | (value or {})
 
     def of(kind: str) -> dict[str, Any]:
         return {key[6:]: each for key, each in wanted.items() if key.startswith(kind)}
@@ -109,7 +121,7 @@ def _set_numpy(value: Any) -> None:
     numpy.set_printoptions(**of("print."))
 
 
-def _pandas() -> Any:
+def _pandas(state: str) -> Any:
     config = sys.modules.get("pandas._config.config")
     pandas = sys.modules.get("pandas")
     if config is None or not hasattr(pandas, "get_option"):
@@ -119,17 +131,18 @@ def _pandas() -> Any:
         place: Any = config._global_config
         for part in key.split("."):
             place = place[part]
-        if place is not option.defval and place != option.defval:
+        changed = place is not option.defval and place != option.defval
+        if changed and state_of(option_of_pandas(key)) == state:
             found[key] = place
     return found or None
 
 
-def _set_pandas(value: Any) -> None:
+def _set_pandas(state: str, value: Any) -> None:
     if value is None and "pandas" not in sys.modules:
         return
     import pandas
 
-    now = _pandas() or {}
+    now = _pandas(state) or {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some options warn when they are set
         for key in set(now) - set(value or {}):

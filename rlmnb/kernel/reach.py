@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rlmnb.graph.ambient import state_of
 from rlmnb.graph.names import order_of_use
-from rlmnb.kernel.beginning import beginning_of, is_quiet_magic
+from rlmnb.kernel.beginning import beginning_of, is_quiet_magic, what_it_expands
 from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_for, names_in
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.lasting import lasting_in
@@ -176,12 +176,14 @@ def _given_text(node: ast.expr, name: str) -> str | None:
 def _quiet_magics(tree: ast.Module) -> None:
     """Take the shell out of magics and commands that have nothing to do with variables.
 
-    Whoever has the shell in hand can reach any of them.
+    Whoever has the shell in hand can reach any of them. What they expand stands in its place.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and is_quiet_magic(node):
             assert isinstance(node.func, ast.Attribute)
-            node.func.value = ast.copy_location(ast.Constant(...), node.func.value)
+            expressions = ast.Tuple(what_it_expands(node), ast.Load())
+            node.func.value = ast.copy_location(expressions, node.func.value)
+            ast.fix_missing_locations(node)
 
 
 def _imports_within(tree: ast.Module) -> frozenset[str]:

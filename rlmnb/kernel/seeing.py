@@ -6,6 +6,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, is_seen_by_all, state_of, whole
@@ -14,17 +15,33 @@ from rlmnb.kernel.groups import Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.look import COMMANDS, Look
 from rlmnb.kernel.modules import Modules
+from rlmnb.kernel.overheard import Heard
 from rlmnb.kernel.settings import Found, settings_of
 from rlmnb.kernel.sight import (
     CALLS,
     PROCESS,
     QUIET,
     UNKNOWN,
+    asks_by_name,
     unseen_by,
     unseen_by_commands,
     unseen_by_imports,
     warns_when_imported,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """The state that a cell cannot have seen."""
+
+    states: frozenset[str]
+    # Of these, it has seen no other keys.
+    only: Mapping[str, frozenset[str]]
+
+    def but_for(self, state: str) -> Unseen:
+        """Return this with one state that it may have seen all the same."""
+        only = {each: keys for each, keys in self.only.items() if each != state}
+        return Unseen(self.states - {state}, only)
 
 
 class Seeing:
@@ -82,15 +99,34 @@ class Seeing:
         *,
         failed: bool,
         filtered: bool,
-    ) -> frozenset[str]:
+        heard: Heard,
+    ) -> Unseen:
         """Return the state that a cell cannot have seen.
 
         `filtered`: something was about to be warned of, or filters of warnings were changed, which
-        builds on those that are there.
+        builds on those that are there. `heard`: the keys that were asked for.
         """
-        unseen = frozenset() if failed else self._out_of_sight(look, now, old, settings)
+        if failed:
+            unseen, packages = frozenset[str](), frozenset({UNKNOWN})
+        else:
+            unseen, packages = self._out_of_sight(look, now, old, settings)
         filtered = filtered or bool(settings.filters) or self._may_have_warned(look.code)
-        return unseen if filtered else unseen | {"$warnings"}
+        unseen |= frozenset() if filtered else {"$warnings"}
+        asked = {
+            state: keys
+            for state, keys in heard.items()
+            if keys is not None and not failed and state not in unseen
+        }
+        if not self._asks_by_name(look, packages):
+            asked.pop("$environ", None)
+        nothing = {state for state, keys in asked.items() if not keys}
+        return Unseen(unseen | nothing, {state: asked[state] for state in asked.keys() - nothing})
+
+    def _asks_by_name(self, look: Look, packages: frozenset[str]) -> bool:
+        """Tell whether a cell asks for each variable of the environment that it looks at."""
+        modules = look.code.imports if look.code is not None else frozenset()
+        by_name = asks_by_name(packages) and not look.opaque and not look.may_run_commands
+        return by_name and not _libraries(modules)
 
     def _may_have_warned(self, code: CodeNames | None) -> bool:
         """Tell whether a cell imports what may have warned of something when it was first."""
@@ -101,11 +137,11 @@ class Seeing:
 
     def _out_of_sight(
         self, look: Look, now: Mapping[str, int], old: Mapping[str, Group], settings: Found
-    ) -> frozenset[str]:
-        """Return the state that code cannot have seen, by what it can reach."""
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the state that code cannot have seen, by the libraries it can reach, and those."""
         code = look.code
         if code is None or look.opaque or any(map(self._is_local, code.imports)):
-            return frozenset()
+            return frozenset(), frozenset({UNKNOWN})
         touched = [name for name in code.writes | look.reads if name in old]
         let_go = [old[name] for name in touched if look.bindings.get(name) != now.get(name)]
         shown = any(name.startswith("$shell") for name in self._hidden.leads_to)
@@ -113,7 +149,8 @@ class Seeing:
             unseen = QUIET
             if code.imports or code.beginning.shows:
                 unseen = unseen_by_imports(code.imports)
-            return unseen - settings.sees - self._kept_by(code.beginning.looks_into)
+            unseen = unseen - settings.sees - self._kept_by(code.beginning.looks_into)
+            return unseen, frozenset()
         packages = {name.partition(".")[0] for name in code.within}
         packages |= {CALLS} if code.may_call else set()
         for name in look.reads | code.reads:
@@ -130,7 +167,7 @@ class Seeing:
         while not (also := self._hidden.reached_from(unseen)) <= packages:
             packages |= also
             unseen &= unseen_by(also)
-        return unseen
+        return unseen, frozenset(packages)
 
     def _kept_by(self, names: Iterable[str]) -> frozenset[str]:
         """Return the state that is there to be had as attributes of modules of these names."""
@@ -153,7 +190,7 @@ class Seeing:
         module = getattr(value, "__module__", None) or type(value).__module__
         return frozenset({str(module).partition(".")[0]})
 
-    def seen(self, look: Look, settings: Found, unseen: frozenset[str]) -> dict[str, Any]:
+    def seen(self, look: Look, settings: Found, unseen: Unseen) -> dict[str, Any]:
         """Return which state a cell may have read; it is told of only if it is not initial.
 
         Also which keys the cell had set before it could read them, and what else the state could
@@ -162,15 +199,15 @@ class Seeing:
         found = {
             name: was
             for name, was in look.hidden.items()
-            if was != INITIAL and is_seen_by_all(name) and state_of(name) not in unseen
+            if was != INITIAL and is_seen_by_all(name) and state_of(name) not in unseen.states
         }
         states: dict[str, dict[str, str]] = {}
         for name, was in found.items():
-            if name not in settings.keys:
+            if name not in settings.keys and name in unseen.only.get(state_of(name), (name,)):
                 states.setdefault(state_of(name), {})[name] = was
         sets: dict[str, list[str]] = {}
         for name in sorted(settings.keys.difference(CHANCE)):
-            if state_of(name) not in unseen:
+            if state_of(name) not in unseen.states:
                 sets.setdefault(state_of(name), []).append(name)
         else_read = self._first_imported_under(look, settings)
         if settings.filters:
@@ -181,7 +218,8 @@ class Seeing:
                 for state, parts in states.items()
             },
             **({"found": found} if found else {}),
-            **({"unseen": sorted(unseen)} if unseen else {}),
+            **({"unseen": sorted(unseen.states)} if unseen.states else {}),
+            **({"only": _sorted(unseen.only)} if unseen.only else {}),
             **({"sets": sets} if sets else {}),
             **({"or_read": else_read} if else_read else {}),
         }
@@ -197,6 +235,10 @@ class Seeing:
             state: whole({name: was for name, was in under[0].items() if state_of(name) == state})
             for state in sorted(PROCESS)
         }
+
+
+def _sorted(only: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    return {state: sorted(keys) for state, keys in sorted(only.items())}
 
 
 def _libraries(modules: Iterable[str]) -> set[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlmnb.graph.ambient import keyed
-from rlmnb.kernel.sight import mark_on
+from rlmnb.kernel.sight import mark_on, option_of_numpy, option_of_pandas
 
 Keys = list[str] | None
 _FIGURE_KEYS = ["$matplotlib[backend]", "$matplotlib[interactive]"]
@@ -109,7 +109,7 @@ def _pandas(given: list[Any], named: list[str]) -> Keys:
         options = config._select_options(pattern) if isinstance(pattern, str) else []
         if len(options) != 1:
             return None
-        found.append(keyed("$pandas", options[0]))
+        found.append(option_of_pandas(options[0]))
     return found
 
 
@@ -117,14 +117,14 @@ def _numpy_prints(given: list[Any], named: list[str]) -> Keys:
     if given or "legacy" in named:
         return None
     # These two are set to nothing where they are not given.
-    return [keyed("$numpy", f"print.{each}") for each in (*named, "formatter", "override_repr")]
+    return [option_of_numpy(f"print.{each}") for each in (*named, "formatter", "override_repr")]
 
 
 def _numpy_errors(given: list[Any], named: list[str]) -> Keys:
     kinds = ("divide", "over", "under", "invalid")
     if given:
         return None
-    return [keyed("$numpy", f"error.{each}") for each in (kinds if "all" in named else named)]
+    return [option_of_numpy(f"error.{each}") for each in (kinds if "all" in named else named)]
 
 
 def _matplotlib_group(given: list[Any], named: list[str]) -> Keys:
@@ -200,7 +200,7 @@ def _option_of_pandas(target: ast.Attribute, names: Names) -> Keys:
     key = ".".join(parts[1:])
     if root is None or root is not sys.modules.get("pandas") or parts[0] != "options":
         return None
-    return [keyed("$pandas", key)] if key in config._registered_options else None
+    return [option_of_pandas(key)] if key in config._registered_options else None
 
 
 def _patched(target: ast.Attribute, names: Names) -> Keys:

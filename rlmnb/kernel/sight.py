@@ -6,6 +6,7 @@ not known of a library is taken to see everything.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 
@@ -17,7 +18,9 @@ CALLS = "~calls"
 LASTS = "~lasts"
 # What a pickle knows by its name: functions and classes of the notebook's own.
 DEFINES = "~defines"
-_LIBRARIES = frozenset({"$numpy", "$pandas", "$matplotlib", "$decimal", "$logging", "$inline"})
+_PANDAS = frozenset({"$pandas", "$pandas.modes"})
+_NUMPY = frozenset({"$numpy", "$numpy.print"})
+_LIBRARIES = _PANDAS | _NUMPY | {"$matplotlib", "$decimal", "$logging", "$inline"}
 PROCESS = frozenset({"$environ", "$sys.path"})
 _PLACE = frozenset({"$cwd", "$directories"})
 _REST = frozenset({"$recursion limit", "$csv", "$gc", "$argv", "$autoreload", "$patched"})
@@ -52,9 +55,9 @@ _LOOKS_AT: dict[str, frozenset[str]] = {
     **dict.fromkeys(("csv", "_csv"), PROCESS | {"$csv"}),
     "decimal": frozenset({"$decimal"}),
     "logging": _SYSTEM | {"$logging"},
-    "numpy": _SYSTEM | {"$numpy", "$patched"},
+    "numpy": _SYSTEM | _NUMPY | {"$patched"},
     "pandas": _ALL,
-    "matplotlib": _ALL - {"$pandas"},
+    "matplotlib": _ALL - _PANDAS,
 }  # fmt: skip
 _SEES = {
     CALLS: frozenset({"$recursion limit"}),
@@ -70,6 +73,34 @@ _WARNS_WHEN_IMPORTED = frozenset(
         "xdrlib",
     }
 )  # fmt: skip
+
+# What these set, pandas acts on without asking for it, or asks for all the time.
+_MODES = re.compile(
+    r"(?:compute|future|mode)(?:\.|$)|display\.html\.table_schema"
+    r"|plotting\.matplotlib\.register_converters"
+)
+# They ask for what they look at of the environment, variable by variable, in Python.
+_ASKING = _BLIND | {
+    CALLS, DEFINES, LASTS, "_csv", "_io", "base64", "contextlib", "csv", "decimal", "fnmatch",
+    "glob", "hashlib", "io", "ntpath", "os", "pathlib", "posix", "posixpath", "shutil", "struct",
+    "zipfile", "zlib",
+}  # fmt: skip
+
+
+def asks_by_name(packages: Iterable[str]) -> bool:
+    """Tell whether code that reaches only these looks at the environment in no other way."""
+    return _ASKING.issuperset(packages)
+
+
+def option_of_pandas(option: str) -> str:
+    """Return the name of an option: of those that are listened for, or of the others."""
+    return keyed("$pandas.modes" if _MODES.match(option) else "$pandas", option)
+
+
+def option_of_numpy(option: str) -> str:
+    """Return the name of an option: of those that are listened for, or of the others."""
+    asked = option.startswith("print.") and option != "print.legacy"  # which is asked for in C
+    return keyed("$numpy.print" if asked else "$numpy", option)
 
 
 def mark_on(where: str) -> str:

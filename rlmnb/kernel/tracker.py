@@ -150,6 +150,7 @@ class Tracker:
         self.hidden.warned.listen()
         if names is None or "filters" not in names.attributes:
             self.hidden.filters.listen()  # otherwise it would find our filter among its own
+        self.hidden.listen()
         self.watch.start()
 
     def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
@@ -221,6 +222,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
+        heard = self.hidden.heard()
         warned = self.hidden.filters.were_asked()
         look.replaced = self.put_back()
         now = self._now = self.tracked()
@@ -264,9 +266,11 @@ class Tracker:
             if not seeded and any(version["names"] == [name] for version in writes):
                 reads[name] = look.hidden[name]
         filtered = warned or hidden_now["$warnings"] != look.hidden["$warnings"]
-        unseen = self._seeing.unseen(look, now, old, settings, failed=failed, filtered=filtered)
+        unseen = self._seeing.unseen(
+            look, now, old, settings, failed=failed, filtered=filtered, heard=heard
+        )
         if self._figures != INITIAL:
-            unseen -= {"$matplotlib"}  # figures that are open may be shown after any cell
+            unseen = unseen.but_for("$matplotlib")  # open figures may be shown after any cell
         self._named.after(look)
         self._note_modules(look)
         self._note_imports()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import genericpath
 import importlib.metadata
 import os
 import re
@@ -15,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 from rlmnb import digest
@@ -24,6 +24,7 @@ from rlmnb.kernel import listing
 from rlmnb.kernel.commandwords import is_plausible, words_in
 from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
+from rlmnb.kernel.tidying import asks_for_nothing, asks_to_make, asks_to_replace
 from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
@@ -47,8 +48,6 @@ _SMALL_FILE = 64 * 1024 * 1024
 _BESIDE = f"{os.sep}{BESIDE}{os.sep}"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKING_FOR_MODULES = ("<frozen importlib", importlib.metadata.__file__)
-# Pillow, and so every figure that is saved, asks only to know whether to remove what has failed.
-_ASKING_TO_TIDY_UP = (os.path.join("PIL", "Image.py"), "save")
 # A directory with more in it than this is moved or removed without a look at each file.
 _MOST_BELOW = 10_000
 
@@ -106,6 +105,8 @@ class Watch:
         # What stood there before the first of them, or what is known of it.
         self._first: dict[str, str] = {}
         self.asked: dict[str, str] = {}
+        # Of these, what was asked for only to be replaced.
+        self._replacing: set[str] = set()
         # Directories that the cell makes or takes away, and what stood there before.
         self._folders: dict[str, str] = {}
         # What stood before the cell where it has written, made or taken away something.
@@ -127,7 +128,7 @@ class Watch:
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
         self.by_number = False
-        self._named = set()
+        self._named, self._replacing = set(), set()
         self._at_start = {name: version_of(name) for name in self._ours}
         self._replace(self._asking(_STAT), self._asking(_LSTAT), _asking_first(_ACCESS))
         self._unfound.stand_in()
@@ -202,8 +203,16 @@ class Watch:
         if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
-        if name is None or name in self.written or self._is_passing(name) or _is_tidying_up():
+        if name is None or name in self.written or self._is_passing(name):
             return
+        frame = _caller()
+        if asks_for_nothing(frame):
+            return
+        if name not in self.asked and kind != MISSING and asks_to_replace(frame):
+            self._replacing.add(name)
+        if asks_to_make(frame):
+            with self.unheard():
+                self._folder(name)
         if name in self._folders:
             return  # it has just tried to make it, or to take it away
         # What is found in a directory that the cell itself made is no find.
@@ -461,6 +470,7 @@ class Watch:
             self._first.setdefault(path, self._folders[path])
         # Asked for, and there already: an earlier run of the cell may have made them.
         asked_for = [path for path, was in self._folders.items() if was == kind_of(path) != MISSING]
+        replaced = self._replacing & {*self.written, *self._folders}
         return {
             **({"asked_for": sorted(asked_for)} if asked_for else {}),
             **({"folders": folders} if folders else {}),
@@ -485,6 +495,7 @@ class Watch:
             },
             "flags": sorted(self.flags),
             **({"named": sorted(self._named)} if self._named else {}),
+            **({"replaced": sorted(replaced)} if replaced else {}),
         }
 
 
@@ -502,13 +513,9 @@ def _asking_first(real: Any) -> Any:
     return ask
 
 
-def _is_tidying_up() -> bool:
-    """Tell whether what is there is asked for by somebody to whom it makes no difference."""
+def _caller() -> FrameType:
+    """Return from where something of ours is called."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename in (
-        __file__,
-        genericpath.exists.__code__.co_filename,
-    ):
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
-    file, function = _ASKING_TO_TIDY_UP
-    return frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
+    return frame

@@ -435,12 +435,116 @@ def test_settings_below_a_cell_that_cannot_see_them_leave_it_fresh_when_it_is_ru
             assert comes_to({}), source
 
 
+# What they are edited to asks for nothing that is set below.
+ASKING = {
+    "df = pd.DataFrame({'a': [1]})": "df = pd.DataFrame({'a': [2]})",
+    "a = np.arange(3) / 3": "a = np.arange(4) / 3",
+    "home = os.environ.get('HOME')": "home = os.path.expanduser('~')",
+    "print(os.getenv('NOBODYS'))": "print(os.getenv('NOBODYS', 'none'))",
+    "!echo {len(x)} $HOME": "!echo {len(x) + 1}",
+    "%%bash\ntrue": "%%bash\necho done",
+}
+
+
+def test_settings_below_that_a_cell_does_not_ask_for_leave_it_fresh_when_it_is_run():
+    write(
+        "import os\nx = 'abc'",
+        "import numpy as np, pandas as pd",
+        *ASKING,
+        "pd.set_option('display.precision', 3)\nnp.set_printoptions(precision=3)",
+        "print(df, a, sep='\\n')",
+        "y = 1",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        for number, source in enumerate(ASKING.values(), 2):
+            lab.edit(f"c{number}", source)
+            lab.run(f"c{number}")
+        lab.run("c9")
+        lab.save()
+        assert comes_to({})
+
+
+def test_a_variable_of_the_environment_that_is_set_below_is_nothing_to_who_asks_for_another():
+    write(
+        "import os",
+        "print(os.getenv('HOME') is not None)",
+        "print(os.getenv('B'))",
+        "os.environ['B'] = '1'",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c1", "print(os.environ.get('HOME') is None)")
+        lab.edit("c2", "print(os.getenv('B'), 1)")
+        lab.run("c1")
+        lab.run("c2")
+        lab.save()
+        why = "the environment variable B came from c3, which is not above it"
+        assert comes_to({"c2": [why]})
+    assert replay(Session.open("nb.ipynb")).executed == ["c2"]
+    assert texts()[1:3] == ["False\n", "None 1\n"]
+
+
+# Whether or not an earlier run has left something, these leave the same.
+CLEARING = {
+    "remove": "if os.path.exists('{0}'):\n    os.remove('{0}')\nopen('{0}', 'w').write('{1}')",
+    "unlink": "p = Path('{0}')\nif p.exists():\n    p.unlink()\np.write_text('{1}')",
+    "writefile": "%%writefile {0}\n{1}",
+    "rmtree": (
+        "if os.path.isdir('d'):\n    shutil.rmtree('d')\nos.mkdir('d')\n"
+        "open('d/{0}', 'w').write('{1}')"
+    ),
+    "mkdir": "if not os.path.exists('e'):\n    os.makedirs('e')\nopen('e/{0}', 'w').write('{1}')",
+}
+
+
+def test_a_cell_that_clears_the_place_of_what_it_makes_is_fresh_when_it_is_run_again():
+    write(
+        "import os, shutil\nfrom pathlib import Path",
+        *(code.format(name, 1) for name, code in CLEARING.items()),
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
+        for number, (name, code) in enumerate(CLEARING.items(), 1):
+            lab.edit(f"c{number}", code.format(name, 2))
+            lab.run(f"c{number}")
+        lab.save()
+        assert comes_to({})
+    assert replay(Session.open("nb.ipynb")).executed == []
+    assert Path("d/rmtree").read_text() == Path("e/mkdir").read_text() == "2"
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "if os.path.exists('f'):\n    print('there')\n    os.remove('f')",
+        "if os.path.exists('f'):\n    os.remove('f')\nelse:\n    print('new')",
+        "if os.path.exists('f'):\n    os.remove('g')",
+        "there = os.path.exists('f')",
+    ],
+)
+def test_a_cell_that_does_something_else_about_what_it_finds_is_not(asks):
+    write("import os", "open('g', 'w').close()", f"{asks}\nopen('f', 'w').write('1')")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c2", f"{asks}\nopen('f', 'w').write('2')")
+        lab.run("c1")
+        lab.run("c2")
+        lab.save()
+        why = "f was left by an earlier run of this cell"
+        assert any(why in str(stale().get("c2")) for _ in polls(20)), stale()
+
+
 def test_settings_below_a_cell_that_can_see_them_are_said():
     sees = {
         "print(f(0))": "the recursion limit",
         "import os\nprint(os.path.abspath('x'))": "the working directory",
         "print(~True, 'ab\\d')": "the warnings filters",
-        "import numpy as np\nprint(np.float64(1) / 3)": "numpy's print.precision",
+        "import numpy as np\nprint(np.array([1 / 3]))": "numpy's print.precision",
         "async def later(): pass\nlater()": "the warnings filters",
     }
     write(

@@ -1,0 +1,76 @@
+"""What stands in the place of a dictionary is one, and knows what was asked for."""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import pytest
+
+from rlmnb.kernel.overheard import Environment, Stand
+
+KEYS = {"a": 1, "b": {"c": 2}}
+ALL = None
+# What is done to a dictionary, and which keys that asks for.
+DONE = {
+    "get": (lambda d: d.get("a"), {"a"}),
+    "get of nothing": (lambda d: d.get("x", 5), {"x"}),
+    "item": (lambda d: d["b"]["c"], {"b"}),
+    "no item": (lambda d: d["x"], {"x"}),
+    "in": (lambda d: "a" in d, {"a"}),
+    "set": (lambda d: d.__setitem__("a", 3), set()),
+    "set and read": (lambda d: (d.update(a=3), d["a"]), set()),
+    "delete": (lambda d: d.__delitem__("a"), {"a"}),
+    "delete and read": (lambda d: (d.pop("a"), d.get("a")), {"a"}),
+    "pop of nothing": (lambda d: d.pop("x", 7), {"x"}),
+    "setdefault": (lambda d: d.setdefault("x", 8), {"x"}),
+    "popitem": (lambda d: d.popitem(), ALL),
+    "clear": (lambda d: d.clear(), ALL),
+    "list": (list, ALL),
+    "dict": (dict, ALL),
+    "stars": (lambda d: {**d}, ALL),
+    "sorted": (lambda d: sorted(d.keys()), ALL),
+    "values": (lambda d: list(d.values()), ALL),
+    "items": (lambda d: list(d.items()), ALL),
+    "length": (len, ALL),
+    "truth": (bool, ALL),
+    "repr": (repr, ALL),
+    "equal": (lambda d: (d == KEYS, d != KEYS), ALL),
+    "or": (lambda d: (d | {"y": 1}, {"y": 1} | d), ALL),
+    "or in place": (lambda d: d.__ior__({"y": 1}) is None, set()),
+    "copy": (lambda d: d.copy(), ALL),
+    "deepcopy": (copy.deepcopy, ALL),
+    "reversed": (lambda d: list(reversed(d)), ALL),
+}
+
+
+def outcome(does, given):
+    try:
+        return does(given)
+    except KeyError as error:
+        return repr(error)
+
+
+@pytest.mark.parametrize("name", DONE)
+def test_it_does_what_a_dictionary_does_and_hears_of_it(name):
+    does, asks = DONE[name]
+    plain, real = copy.deepcopy(KEYS), copy.deepcopy(KEYS)
+    stand = Stand(real)
+    assert outcome(does, stand) == outcome(does, plain)
+    assert real == plain
+    assert (ALL if stand.gone_through else stand.asked) == asks
+
+
+def test_the_environment_is_itself_again_and_what_was_set_stays(monkeypatch):
+    monkeypatch.setenv("OF_A_TEST", "1")
+    ours, data = Environment(), os.environ._data
+    ours.listen()
+    os.environ["OF_A_TEST"] = "2"
+    assert os.environ["OF_A_TEST"] == os.environb[b"OF_A_TEST"].decode() == "2"
+    assert os.getenv("NOBODY_HAS_SET") is None
+    assert ours.heard() == {"$environ[NOBODY_HAS_SET]"}
+    assert os.environ._data is data
+    assert os.environ["OF_A_TEST"] == "2"
+    ours.listen()
+    assert dict(os.environ) == dict(os.environ)
+    assert ours.heard() is None
