@@ -29,7 +29,7 @@ from rlmnb.graph.ambient import INITIAL, WARNED, keyed, split, state_of
 from rlmnb.kernel import libraries, streams
 from rlmnb.kernel.canonical import behind, value_digest
 from rlmnb.kernel.filters import Filters, effective
-from rlmnb.kernel.overheard import Environment, Heard, OptionsOfPandas, PrintingOfNumpy
+from rlmnb.kernel.overheard import Listeners
 from rlmnb.kernel.sight import is_of_python, mark_on
 from rlmnb.kernel.warned import Warned
 
@@ -293,7 +293,8 @@ class Hidden:
         described.append(Facet("$warnings", self.filters.now, self.filters.restore))
         self.warned = Warned()
         described.append(Facet(WARNED, self.warned.now, self.warned.restore, has_keys=True))
-        self._listeners = (Environment(), OptionsOfPandas(), PrintingOfNumpy())
+        # Of what a cell asks for while it runs.
+        self.listeners = Listeners()
         facets = [*_interpreter_facets(), *described, *_chance_facets()]
         self._facets = {facet.name: facet for facet in facets}
 
@@ -338,15 +339,6 @@ class Hidden:
                 self._reaches[state] = self._reaches.get(state, frozenset()) | packages
                 if names:
                     self.leads_to[name] = names
-
-    def listen(self) -> None:
-        """Hear from now on which variables of the environment, say, a cell asks for."""
-        for each in self._listeners:
-            each.listen()
-
-    def heard(self) -> Heard:
-        """Return which those were."""
-        return {each.state: each.heard() for each in self._listeners}
 
     def reached_from(self, unseen: frozenset[str]) -> frozenset[str]:
         """Return the libraries that state leads to, but for what cannot be seen of it."""

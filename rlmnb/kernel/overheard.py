@@ -26,6 +26,7 @@ class Stand(_Dict):
     def __init__(self, real: _Dict) -> None:
         super().__init__()
         self.real = real
+        self._on_duty = True
         self.asked: set[Any] = set()
         # Somebody has gone through all of it.
         self.gone_through = False
@@ -35,15 +36,22 @@ class Stand(_Dict):
         self.gone_through = True
         return self.real
 
+    def retire(self) -> None:
+        """Keep nothing from now on: somebody may go on asking, and the real one changes."""
+        self._on_duty = False
+        super().clear()
+
     def __missing__(self, key: Any) -> Any:
         self.asked.add(key)
         value = self.real[key]
-        super().__setitem__(key, value)
+        if self._on_duty:
+            super().__setitem__(key, value)
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.real[key] = value
-        super().__setitem__(key, value)
+        if self._on_duty:
+            super().__setitem__(key, value)
 
     def __delitem__(self, key: Any) -> None:
         self.asked.add(key)
@@ -142,6 +150,7 @@ class Environment:
 
     def __init__(self) -> None:
         self._stand: Stand | None = None
+        self._places: list[Any] = []
 
     def listen(self) -> None:
         """Begin to listen."""
@@ -149,6 +158,7 @@ class Environment:
         real = getattr(os.environ, "_data", None)
         if type(real) is dict:
             self._stand = Stand(real)
+            self._places = [os.environ, getattr(os, "environb", None)]
             self._put(real, self._stand)
 
     def heard(self) -> frozenset[str] | None:
@@ -157,6 +167,7 @@ class Environment:
         if stand is None:
             return None
         self._put(stand, stand.real)
+        stand.retire()
         if stand.gone_through:
             return None
         decode = getattr(os.environ, "decodekey", os.fsdecode)
@@ -252,3 +263,30 @@ def _config_of_pandas() -> Any:
     config = sys.modules.get("pandas._config.config")
     known = type(getattr(config, "_global_config", None)) is dict
     return config if known and hasattr(sys.modules.get("pandas"), "get_option") else None
+
+
+class Listeners:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self._all = (Environment(), OptionsOfPandas(), PrintingOfNumpy())
+        self._forked = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._note_fork)
+
+    def _note_fork(self) -> None:
+        self._forked = True
+
+    def listen(self) -> None:
+        """Begin to listen."""
+        self._forked = False
+        for each in self._all:
+            each.listen()
+
+    def heard(self) -> Heard:
+        """Stop to listen, and return what was asked for, as far as it is known.
+
+        What a process asks for that was forked off meanwhile, nobody hears.
+        """
+        found: Heard = {each.state: each.heard() for each in self._all}
+        return dict.fromkeys(found) if self._forked else found

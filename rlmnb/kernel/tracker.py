@@ -150,7 +150,7 @@ class Tracker:
         self.hidden.warned.listen()
         if names is None or "filters" not in names.attributes:
             self.hidden.filters.listen()  # otherwise it would find our filter among its own
-        self.hidden.listen()
+        self.hidden.listeners.listen()
         self.watch.start()
 
     def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
@@ -222,7 +222,9 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
-        heard = self.hidden.heard()
+        heard = self.hidden.listeners.heard()
+        if "subprocess" in self.watch.flags:
+            heard["$environ"] = None  # another program was given all of it
         warned = self.hidden.filters.were_asked()
         look.replaced = self.put_back()
         now = self._now = self.tracked()

@@ -301,6 +301,26 @@ CASES = {
         [1, 4, 5, 6, 7, 8],
         {1: "os.environ['A'], os.environ['B'] = '1', '3'"},
     ),
+    "an option, seen by a process that is forked off": Case(
+        [
+            "import pandas as pd, multiprocessing",
+            "pd.set_option('display.precision', 3)",
+            "def show(x):\n    return str(pd.Series([x]))",
+            "pool = multiprocessing.get_context('fork').Pool(1)\nprint(pool.map(show, [1 / 3]))",
+        ],
+        [1, 3],
+        {1: "pd.set_option('display.precision', 2)"},
+    ),
+    "options that a variable keeps at hand": Case(
+        [
+            "import pandas as pd\ndisplay = pd.options.display",
+            "pd.set_option('display.precision', 3)",
+            "def show():\n    return display.precision",
+            "print(show())",
+        ],
+        [1, 3],
+        {1: "pd.set_option('display.precision', 2)"},
+    ),
     "what a command expands": Case(
         ["a, b, c = 1, 2, 3", "b = 2", "!echo {a} $c", "!echo $b.real", "%%bash\necho $b"],
         [1, 3],

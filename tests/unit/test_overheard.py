@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from rlmnb.kernel.overheard import Environment, Stand
+from rlmnb.kernel.overheard import Environment, Listeners, Stand
 
 KEYS = {"a": 1, "b": {"c": 2}}
 ALL = None
@@ -61,6 +61,18 @@ def test_it_does_what_a_dictionary_does_and_hears_of_it(name):
     assert (ALL if stand.gone_through else stand.asked) == asks
 
 
+def test_once_retired_it_keeps_nothing():
+    real = {"a": 1}
+    stand = Stand(real)
+    assert stand["a"] == 1
+    stand.retire()
+    real["a"] = 2
+    assert stand["a"] == stand["a"] == 2
+    stand["b"] = 3
+    del real["b"]
+    assert stand.get("b") is None
+
+
 def test_the_environment_is_itself_again_and_what_was_set_stays(monkeypatch):
     monkeypatch.setenv("OF_A_TEST", "1")
     ours, data = Environment(), os.environ._data
@@ -74,3 +86,14 @@ def test_the_environment_is_itself_again_and_what_was_set_stays(monkeypatch):
     ours.listen()
     assert dict(os.environ) == dict(os.environ)
     assert ours.heard() is None
+
+
+def test_what_a_forked_process_asks_for_nobody_knows():
+    ours = Listeners()
+    ours.listen()
+    if (child := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert ours.heard()["$environ"] is None
+    ours.listen()
+    assert ours.heard()["$environ"] == frozenset()
