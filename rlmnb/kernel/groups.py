@@ -106,6 +106,11 @@ class Groups:
         group = self.known.get(name)
         return group is not None and group.has_last_words
 
+    def is_alone(self, name: str) -> bool:
+        """Tell whether a variable shares nothing with any other."""
+        group = self.known.get(name)
+        return group is not None and group.names == (name,)
+
     def definitions(self) -> list[str]:
         """Return the variables that hold functions or classes of the notebook's own."""
         return [name for name, group in self.known.items() if DEFINES in group.packages]

@@ -15,6 +15,7 @@ from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
 from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.databases import Databases
 from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Groups
 from rlmnb.kernel.hidden import Hidden
@@ -63,6 +64,7 @@ class Tracker:
         )
         self._seeing = Seeing(self.groups, self.modules, self.hidden, self._imprints.key_of_call)
         self._named = NamedFiles(self.namespace, self.watch)
+        self._databases = Databases(self.namespace)
         self._figures = INITIAL
         self._now: dict[str, int] | None = None
         self._hidden_now: dict[str, str] | None = None
@@ -150,6 +152,7 @@ class Tracker:
         self.hidden.warned.listen()
         if names is None or "filters" not in names.attributes:
             self.hidden.filters.listen()  # otherwise it would find our filter among its own
+        self._databases.listen(self._look)
         self.hidden.listeners.listen()
         self.watch.start()
 
@@ -222,7 +225,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
-        heard = self.hidden.listeners.heard()
+        heard, asked = self.hidden.listeners.heard(), self._databases.only_asked()
         if "subprocess" in self.watch.flags:
             heard["$environ"] = None  # another program was given all of it
         warned = self.hidden.filters.were_asked()
@@ -238,6 +241,7 @@ class Tracker:
             self._descriptors.note(names, opened=self.watch.by_number)
             self.groups.descriptors = self._descriptors.now()
         changed, loosened = self._changed_names(look, now)
+        changed -= {each for each in asked if self.groups.is_alone(each)}
         deleted = sorted(name for name in look.bindings if name not in now)
         old = dict(self.groups.known)
         looked_at = self._look_at_modules(look)

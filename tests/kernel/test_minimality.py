@@ -301,6 +301,43 @@ CASES = {
         [1, 4, 5, 6, 7, 8],
         {1: "os.environ['A'], os.environ['B'] = '1', '3'"},
     ),
+    "a database that is only asked": Case(
+        [
+            "import sqlite3, pandas as pd\nconn = sqlite3.connect(':memory:')",
+            "conn.execute('create table t (a)'); conn.execute('insert into t values (1)'); ",
+            "def ask(sql):\n    return pd.read_sql(sql, conn)",
+            "print(ask('select a from t').a.tolist())",
+            "print(conn.execute('select count(*) from t').fetchone())",
+            "print(conn.execute('pragma table_info(t)').fetchall())",
+        ],
+        [0, 1, 3],
+        {3: "print(ask('select a + 1 from t').values.tolist())"},
+    ),
+    "a database that is asked in another way from there on": Case(
+        [
+            "import sqlite3\nconn = sqlite3.connect(':memory:')\nn = 1",
+            "_ = conn.executescript('create table t (a); insert into t values (1)')",
+            "print(conn.execute('select a from t').fetchall())",
+            "conn.row_factory = sqlite3.Row",
+            "print(conn.execute('select a from t').fetchone().keys())",
+            "conn.create_function('f', 1, lambda x: x + n)",
+            "print(conn.execute('select f(a) from t').fetchone()[0])",
+            "print(conn.execute('select f(a) from t').fetchone()['f(a)'])",
+        ],
+        None,
+        {0: "import sqlite3\nconn = sqlite3.connect(':memory:')\nn = 2"},
+    ),
+    "a database that is changed in between": Case(
+        [
+            "import sqlite3\nconn = sqlite3.connect(':memory:')",
+            "_ = conn.executescript('create table t (a); insert into t values (1)')",
+            "print(conn.execute('select a from t').fetchall())",
+            "_ = conn.execute('update t set a = 2')",
+            "print(conn.execute('select a from t').fetchall())",
+        ],
+        [0, 1, 3, 4],
+        {3: "_ = conn.execute('update t set a = 3')"},
+    ),
     "an option, seen by a process that is forked off": Case(
         [
             "import pandas as pd, multiprocessing",
