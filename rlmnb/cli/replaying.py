@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from rlmnb import digest
 from rlmnb.cli import text
 from rlmnb.cli.following import because, numbered, outcome, parted, waits
 from rlmnb.cli.meaning import selector_of
-from rlmnb.cli.reading import opened
+from rlmnb.cli.reading import judged, opened
 from rlmnb.errors import CellNotFoundError, InvalidNameError, KernelError
 from rlmnb.graph.freshness import begins
 from rlmnb.replay.cells import code_cells, stale_cells
@@ -22,6 +23,10 @@ from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.store.sweep import remove_session
 from rlmnb.views import same_file
+
+if TYPE_CHECKING:
+    from rlmnb.comparing.compare import Comparison
+    from rlmnb.comparing.sides import Side
 
 _SHOWN, _MARKS = 50, 20
 _OF_PATHS = frozenset("./\\")
@@ -110,7 +115,7 @@ def run_replay(args: Namespace) -> int:
             "--edit changes a fork, never the session itself",
             hint=f"run: rlmnb replay {session.place.word} --on-fork --edit CELL CODE",
         )
-    before = session.whole() if args.diff or args.on_fork else None
+    before = _side(session, "before") if args.diff or args.on_fork else None
     if args.on_fork:
         _wishes(session, args, [])  # what is wrong with them is said of the session that was named
         session = _fork(session, args)
@@ -278,15 +283,21 @@ def _tell_run(session: Session, cell_id: str, word: str, report: Report) -> None
         _say_below(8, report.errors[cell_id])
 
 
-def _difference(session: Session, before: dict[str, Any]) -> Any:
+def _side(session: Session, name: str) -> Side:
+    """Return a session as it is now, judged as `status` judges it."""
+    from rlmnb.comparing.sides import side_of
+
+    return replace(side_of(judged(Session(session.place))), name=name)
+
+
+def _difference(session: Session, before: Side) -> Comparison:
     from rlmnb.comparing.compare import compare
-    from rlmnb.comparing.sides import side_of_notebook
 
     session.refresh()
-    return compare(side_of_notebook(before, "before"), side_of_notebook(session.whole(), "after"))
+    return compare(before, _side(session, "after"))
 
 
-def _tell_difference(session: Session, before: dict[str, Any]) -> None:
+def _tell_difference(session: Session, before: Side) -> None:
     from rlmnb.cli.judging import tell_comparison
 
     text.say("")

@@ -27,7 +27,7 @@ from rlmnb.replay.run import replay
 from rlmnb.replay.wishes import Wishes
 from rlmnb.session import Session
 from rlmnb.store.layout import looks_like_path
-from rlmnb.views import seen_text, text_of
+from rlmnb.views import Cell, seen_text, text_of
 
 _NAMES = 30
 _FAILED = 10
@@ -83,7 +83,7 @@ def execute(args: Namespace) -> int:
         raise
     session.refresh()
     if cell_id in report.skipped:
-        session.complete(cell_id, error=f"not run: {'; '.join(report.causes[cell_id])}")
+        session.complete(cell_id, error=f"not run: {report.causes[cell_id][-1]}")
     cell = session.cell(cell_id)
     failed = cell_id in report.failed or cell_id in report.skipped
     if args.json:
@@ -106,8 +106,7 @@ def execute(args: Namespace) -> int:
     if cell_id not in report.skipped:
         sys.stdout.write(text.printable(seen_text(cell.outputs)))
     if cell_id in report.skipped:
-        text.note(f"not run: {'; '.join(report.causes[cell_id])}")
-        _tell_refused(session, report, above, effects - kept)
+        _tell_refused(session, report, session.cell(cell_id), above, effects - kept)
     elif failed:
         told = report.errors.get(cell_id, "")
         # A timeout shows itself only as an interrupt.
@@ -117,10 +116,18 @@ def execute(args: Namespace) -> int:
 
 
 def _tell_refused(
-    session: Session, report: Report, above: AbstractSet[str], effects: AbstractSet[str]
+    session: Session,
+    report: Report,
+    cell: Cell,
+    above: AbstractSet[str],
+    effects: AbstractSet[str],
 ) -> None:
-    """Say why cells that code builds on did not run, and how they would."""
-    word = session.place.word
+    """Say why a cell did not run, or those that it builds on, and how they would."""
+    word, why = session.place.word, report.causes[cell.cell_id][-1]
+    text.note(text.wrapped(f"not run: {why}", 0, 2))
+    if _LEAVE in why:
+        text.note(f"run: rlmnb exec {word} {_LEAVE} {shlex.quote(cell.source)}")
+        return
     failed = [each for each in report.failed if each in above]
     for other in failed[:_FAILED]:
         head = f"cell {session.cell(other).number} ({other}) failed"
@@ -183,6 +190,11 @@ def restore_at(args: Namespace) -> int:
     if len(arrival.failed) > _FAILED:
         text.labelled("", f"and {len(arrival.failed) - _FAILED} more; all of them with --json", 12)
     _tell_missing(arrival.missing)
+    if arrival.outdated:
+        verb = "do not hold" if len(arrival.outdated) > 1 else "does not hold"
+        told = f"{numbered(session, arrival.outdated)} {verb} any more: this is what was left when"
+        why = f"rlmnb status {session.place.word}"
+        text.labelled("outdated", text.wrapped(f"{told} they last ran; why: {why}", 12, 12), 12)
     text.labelled("talk to it", console(arrival.connection_file), 12)
     return 1 if arrival.missing else 0
 

@@ -156,7 +156,8 @@ class Watch:
             # A file that an earlier cell opened and left open is written by whoever writes to it.
             if (now := version_of(name)) != seen:
                 self._ours[name] = now
-                if seen is not None:
+                between = now == self._at_start.get(name) and not open_among({name})
+                if seen is not None and not between:  # that would be a person's
                     self.written.add(name)
         self._replace(_STAT, _LSTAT, _ACCESS)
 

@@ -12,7 +12,7 @@ from rlmnb.graph.environment import CodeCell, Environment, recorded_run, without
 from rlmnb.kernel.calls import ABOUT
 from rlmnb.models.budget import Tally
 from rlmnb.replay.calling import Calling
-from rlmnb.replay.cells import code_cells, starting_environment, working_directory
+from rlmnb.replay.cells import code_cells, stale_cells, starting_environment, working_directory
 from rlmnb.replay.eventloop import run_to_its_end
 from rlmnb.replay.files import Versions
 from rlmnb.replay.language import require_python
@@ -41,6 +41,8 @@ class Arrival:
     failed: dict[str, str] = field(default_factory=dict)
     # What could not be had, each with the reason.
     missing: dict[str, str] = field(default_factory=dict)
+    # The cells up to there that no longer hold: what they left is of their last run.
+    outdated: list[str] = field(default_factory=list)
     connection_file: str = ""
 
 
@@ -57,12 +59,15 @@ def restore_at(session: Session, cell: str | int, wishes: Wishes | None = None) 
         above = [each for each in cells if each.number <= last.number]
         if not above:
             raise CellNotFoundError(f"no code stands at or above cell {last.number}")
+        stale = stale_cells(session, cells)
         kernel = find(session.place) or start(session.place, working_directory(session))
         try:
-            return run_to_its_end(_go(session, cells, above, kernel, wishes))
+            arrival = run_to_its_end(_go(session, cells, above, kernel, wishes))
         except Soiled:
             kernel = restart(session.place, working_directory(session))
-            return run_to_its_end(_go(session, cells, above, kernel, wishes))
+            arrival = run_to_its_end(_go(session, cells, above, kernel, wishes))
+        arrival.outdated = [each.cell_id for each in above if each.cell_id in stale]
+        return arrival
 
 
 async def _go(

@@ -168,6 +168,23 @@ def test_an_effect_that_holds_is_never_repeated_for_what_it_made():
     assert Path("log").read_text() == "x\n"
 
 
+def test_what_a_person_wrote_between_two_cells_is_no_cells_work(run_json):
+    Path("notes.txt").write_text("old")
+    edit = "tools.Edit(file_path='notes.txt', old_string='old', new_string='new')"
+    for code in ("p = 1", edit, "open('out.txt', 'w').write('mine')"):
+        run_json("exec", "demo", code, "--allow-effects")
+    for name in ("notes.txt", "out.txt"):
+        Path(name).write_text("a person wrote this")
+    run_json("exec", "demo", "q = 1")
+    change(1, "p = 2")
+    run_json("replay", "demo", "1", "--keep-kernel")
+    for name in ("notes.txt", "out.txt"):
+        assert Path(name).read_text() == "a person wrote this"
+    session = Session.open("demo")
+    assert "was changed since it was written" in str(stale_cells(session)[session.cell(3).cell_id])
+    run_json("kernel", "stop", "demo")
+
+
 def test_a_write_that_changes_is_followed_by_the_edit_and_the_read_below_it():
     session = Session.create("demo", cwd=".")
     session.append("tools.Write(file_path='f.txt', content='a b')", type="tool")
@@ -309,6 +326,22 @@ def lines(stream: IO[str], event: str) -> dict[str, object]:
         if found["event"] == event:
             return found
     raise AssertionError(f"no {event} before the end")
+
+
+def test_the_difference_judges_as_status_does(run_json):
+    session = Session.create("demo", cwd=".")
+    for code in ("a = 1", "w = tools.Bash(command=f'echo {a}')", "print(w)"):
+        session.append(code)
+    replay(Session.open("demo"), force=frozenset(session.index["cells"]), allow_effects=True)
+    change(1, "a = 2")
+    found = run_json("replay", "demo", "--diff")["diff"]
+    stale = list(stale_cells(Session.open("demo")))
+    assert [session.cell(each).number for each in stale] == [2, 3]
+    assert [each["cell_id"] for each in found["invalidated"]["b"]] == stale
+    assert len(found["invalidated"]["a"]) == 3
+    there = run_json("restore", "demo", "--at", "3")
+    assert there["outdated"] == stale
+    run_json("kernel", "stop", "demo")
 
 
 def test_watch_tells_of_every_change_and_replays_it():
