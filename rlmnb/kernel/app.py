@@ -33,11 +33,11 @@ from rlmnb.kernel.history import count_from
 from rlmnb.kernel.leave import Leave
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.ownframes import hide_own_frames
-from rlmnb.kernel.reach import silenced
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
 from rlmnb.kernel.unmarked import unmarked
+from rlmnb.kernel.warned import silenced
 from rlmnb.kernel.watch import Watch
 from rlmnb.store.layout import Place, sessions_root
 

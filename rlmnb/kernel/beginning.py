@@ -6,6 +6,7 @@ import ast
 import re
 import string
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 # Decorators of Python's own that run none of a function.
@@ -169,7 +170,7 @@ def is_quietly_given(call: ast.Call) -> bool:
 def is_quiet_magic(call: ast.Call) -> bool:
     """Tell whether a call is a magic, or a command, that has nothing to do with variables.
 
-    But for those that its text names, which `expanded_by` tells.
+    But for those that its text names, which `what_it_expands` tells.
     """
     func, given = call.func, [getattr(each, "value", None) for each in call.args]
     texts = [each for each in given if isinstance(each, str)]
@@ -180,10 +181,10 @@ def is_quiet_magic(call: ast.Call) -> bool:
     if func.attr == "run_cell_magic":
         name, line, *body = texts
         quiet = name in _QUIET_CELL_MAGICS and (name not in _SCRIPTS or not line.strip())
-        return quiet and len(body) == 1 and expanded_by(line) is not None
+        return quiet and len(body) == 1
     if func.attr in ("system", "getoutput"):
-        return expanded_by(texts[0]) is not None
-    if func.attr != "run_line_magic" or expanded_by(texts[-1]) is None:
+        return True
+    if func.attr != "run_line_magic":
         return False
     if texts[0] == "load_ext":
         return texts[-1].strip() == "autoreload"
@@ -191,31 +192,20 @@ def is_quiet_magic(call: ast.Call) -> bool:
 
 
 def what_it_expands(call: ast.Call) -> list[ast.expr]:
-    """Return the expressions that stand in the text of a quiet magic."""
-    func, texts = call.func, [getattr(each, "value", "") for each in call.args]
-    in_line = isinstance(func, ast.Attribute) and func.attr.startswith("run_")
-    return expanded_by(texts[1 if in_line else 0]) or []
-
-
-def expanded_by(text: str) -> list[ast.expr] | None:
-    """Return the expressions that the shell replaces in a text; None if that cannot be told.
+    """Return the expressions that stand in the text of a quiet magic, as the shell finds them.
 
     If one of them has no value, the shell leaves the text as it is.
     """
+    func, texts = call.func, [getattr(each, "value", "") for each in call.args]
+    in_line = isinstance(func, ast.Attribute) and func.attr.startswith("run_")
     found: list[ast.expr] = []
-    try:
-        parts = list(_FORMATTER.parse(text))
-    except ValueError:
-        return []  # a brace that stands alone: the shell could not tell either
-    for before, field, spec, _ in parts:
-        if "{" in (spec or ""):
-            return None
-        names = [each.lstrip("$") for each in _DOLLAR.findall(before)]
-        for code in [*names, *([field] if field else [])]:
-            try:
-                found.append(ast.parse(code.strip(), mode="eval").body)
-            except (SyntaxError, ValueError):
-                return found
+    # After a brace that stands alone nothing is replaced, here or there.
+    with suppress(ValueError, SyntaxError):
+        for before, field, spec, _ in _FORMATTER.parse(texts[1 if in_line else 0]):
+            names = [each.lstrip("$") for each in _DOLLAR.findall(before)]
+            # To the shell a colon is part of the expression: a slice, a lambda.
+            whole = [f"{field}:{spec}" if spec else field] if field is not None else []
+            found.extend(ast.parse(each.strip(), mode="eval").body for each in [*names, *whole])
     return found
 
 

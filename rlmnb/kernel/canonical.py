@@ -35,7 +35,7 @@ from rlmnb.kernel.frames import (
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.lasting import lasting_in
-from rlmnb.kernel.sight import CALLS, DEFINES, LASTS, UNKNOWN, telling
+from rlmnb.kernel.sight import CALLS, DEFINES, LASTS, REMEMBERS, UNKNOWN, telling
 
 _ATOMS = frozenset({int, float, bool, type(None), str, bytes, complex, type(Ellipsis)})
 _PLAIN = frozenset({list, dict, set, frozenset, bytearray})
@@ -374,6 +374,7 @@ class Walk:
         if self._by_name(value, getattr(value, "__name__", "")):
             return
         self.ids.add(identity(value))
+        self._packages.add(REMEMBERS)
         used = value.cache_info()
         self._tell(b"cached", repr((used, value.cache_parameters())).encode())
         self._value(value.__wrapped__)

@@ -30,16 +30,26 @@ class Filters:
     def __init__(self) -> None:
         self._start = _those_set()
         self._ear: _Ear | None = None
+        # The list that holds them, and the one that stands in its place.
+        self._real: Any = None
+        self._mine: Any = None
 
     def listen(self) -> None:
         """Hear from now on whether anything is about to be warned of."""
-        self._ear = _Ear()
-        warnings.filters.insert(0, ("ignore", self._ear, Warning, None, 0))  # type: ignore[attr-defined]
+        self._ear, self._real = _Ear(), warnings.filters
+        # In a list of its own: whoever has the real one at hand does not find it there.
+        self._mine = [("ignore", self._ear, Warning, None, 0), *self._real]
+        warnings.filters = self._mine
 
     def were_asked(self) -> bool:
         """Tell whether anything was since; without having listened, it may have been."""
         ear, self._ear = self._ear, None
-        warnings.filters[:] = _those_set()  # type: ignore[index]
+        if warnings.filters is self._mine:
+            warnings.filters = self._real
+            self._real[:] = [each for each in self._mine if not isinstance(each[1], _Ear)]
+        else:
+            warnings.filters[:] = _those_set()  # type: ignore[index]
+        self._mine = None
         return ear is None or ear.asked
 
     def now(self) -> list[_Filter] | None:

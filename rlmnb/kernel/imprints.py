@@ -20,7 +20,7 @@ from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.findable import importable_name
 from rlmnb.kernel.groups import Groups
 from rlmnb.kernel.hidden import FOLLOWED, Hidden
-from rlmnb.kernel.lasting import VERBS, Dotted, Lasting, lasting_in
+from rlmnb.kernel.lasting import PUTS, VERBS, Dotted, Lasting, lasting_in
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.reach import Reach, code_names
@@ -43,7 +43,7 @@ _FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
             "removeFilter", "removeHandler", "setLevel",
         }
     ),
-    "matplotlib": frozenset({"set_cmap", "update", "use"}),
+    "matplotlib": frozenset({"set_cmap", "update", "use", PUTS}),
     "sys": frozenset({"set_int_max_str_digits"}),
 }  # fmt: skip
 # They set what they are told to, by a name in a text too, and put it back later.
@@ -142,7 +142,7 @@ class Imprints:
                 for function in _functions_of(self._groups.namespace.get(name)):
                     patches = lasting_in(function.__code__).patches
                     values += [_find([*path], function.__globals__) for *path, _ in patches]
-        values += [sys.modules.get(each) for each in code.imports]
+        values += [sys.modules.get(each) for each in (*code.imports, *code.strings)]
         for value in values:
             if isinstance(value, types.ModuleType) and self._is_library(value):
                 yield value
@@ -181,8 +181,10 @@ class Imprints:
         base = _find(path, around)
         if where is None or (where, attribute) in FOLLOWED:
             return
-        found = getattr(base, "__dict__", {})
-        self._hidden.patched[f"{where}.{attribute}"] = found.get(attribute, ABSENT)
+        place = isinstance(base, types.ModuleType | type)
+        # Of a function, what it has from Python itself can be set, too.
+        found = vars(base).get(attribute, ABSENT) if place else getattr(base, attribute, ABSENT)
+        self._hidden.patched[f"{where}.{attribute}"] = found
 
     def _note_changes(self, place: _Place, was: dict[str, Any], look: Look) -> None:
         now = vars(place)
@@ -254,6 +256,13 @@ class Imprints:
         for each in calls:
             if ast.unparse(each.func) in named and (key := self.key_of_call(each)) is not None:
                 yield key
+        for item in ast.walk(node):
+            if isinstance(item, ast.Subscript) and not isinstance(item.ctx, ast.Load):
+                dotted = (*ast.unparse(item.value).split("."), PUTS)
+                known = ".".join(dotted) in named
+                where = self._where_called(dotted, self._groups.namespace) if known else None
+                if where is not None:
+                    yield f"{where}({ast.unparse(item.slice)})"
 
     def key_of_call(self, call: ast.Call) -> str | None:
         """Return the name of what a call sets, if it is of a function that is there to set it."""

@@ -21,6 +21,9 @@ _KEEPS = frozenset({"STORE_FAST", "STORE_DEREF"})
 _DOTS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _SETS = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+# `library.table[key] = …` counts as a call of this.
+PUTS = "__setitem__"
+_PUTTING = frozenset({"DELETE_SUBSCR", "STORE_SLICE", "STORE_SUBSCR"})
 # What an object is told to do to itself is its own matter.
 _OWN = ("cls", "self")
 # Ways to set what the instructions do not name.
@@ -32,6 +35,7 @@ VERBS = re.compile(
     r"|reset|seed|set|setup|uninstall|unregister|update|use|pickle)(?=_|$)"
     r"|(?:add|enable|disable|register|set|use)(?=[A-Z])"
     # What changes a list, a set or a dictionary.
+    r"|set(?:priority|profile|rlimit|trace)$|stack_size$"
     r"|(?:append|clear|discard|extend|insert|pop|popitem|remove|reverse|setdefault|sort)$"
 )
 
@@ -103,6 +107,8 @@ class _Reader:
                     patches.add((*dotted, str(step.argval)))
                 elif step.opname in _SETS and not own:
                     self._unnamed = True
+            if step.opname in _PUTTING and len(table := self._begun.get(_place(step), ())) > 1:
+                calls.add((*table, PUTS))
             if step.opname in _CALLS and after is not None and after.opname == "POP_TOP":
                 called = self._begun.get(_place(step), ())
                 if called and VERBS.match(called[-1]):

@@ -6,6 +6,8 @@ is asked of the real one, and noted, only the first time.
 
 from __future__ import annotations
 
+import copyreg
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -192,6 +194,8 @@ class OptionsOfPandas:
         """Begin to listen."""
         self.heard()
         config = _config_of_pandas()
+        if config is not None and hasattr(config, "DictWrapper"):
+            copyreg.pickle(config.DictWrapper, _by_path)
         for section, real in config._global_config.items() if config is not None else ():
             if type(real) is dict and state_of(option_of_pandas(section)) == self.state:
                 self._stands[section] = Stand(real)
@@ -258,6 +262,19 @@ class _Options:
         return getattr(self.real, name)
 
 
+def _by_path(options: Any) -> tuple[Any, ...]:
+    """Tell of some of pandas' options where they are to be found: they are the same for all."""
+    return options_at, (object.__getattribute__(options, "prefix"),)
+
+
+def options_at(path: str) -> Any:
+    """Return pandas' options of this kind: `display`."""
+    found = importlib.import_module("pandas").options
+    for part in path.split(".") if path else ():
+        found = getattr(found, part)
+    return found
+
+
 def _config_of_pandas() -> Any:
     """Return the module that holds the options, None before pandas is there."""
     config = sys.modules.get("pandas._config.config")
@@ -270,16 +287,17 @@ class Listeners:
 
     def __init__(self) -> None:
         self._all = (Environment(), OptionsOfPandas(), PrintingOfNumpy())
-        self._forked = False
+        # A process was forked off since.
+        self.forked = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._note_fork)
 
     def _note_fork(self) -> None:
-        self._forked = True
+        self.forked = True
 
     def listen(self) -> None:
         """Begin to listen."""
-        self._forked = False
+        self.forked = False
         for each in self._all:
             each.listen()
 
@@ -289,4 +307,4 @@ class Listeners:
         What a process asks for that was forked off meanwhile, nobody hears.
         """
         found: Heard = {each.state: each.heard() for each in self._all}
-        return dict.fromkeys(found) if self._forked else found
+        return dict.fromkeys(found) if self.forked else found

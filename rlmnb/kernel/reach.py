@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from rlmnb.graph.ambient import state_of
@@ -15,6 +13,7 @@ from rlmnb.kernel.codenames import LOOK_UP, OPAQUE_ATTRIBUTES, CodeNames, asked_
 from rlmnb.kernel.history import is_history, unnamed_history
 from rlmnb.kernel.lasting import lasting_in
 from rlmnb.kernel.timed import unwrapped
+from rlmnb.kernel.warned import silenced
 
 MODULE = "$module:"
 # Through these a cell can reach any variable by a name that its code does not show.
@@ -241,18 +240,6 @@ def _commands_at_top(tree: ast.Module) -> frozenset[str]:
             if call.func.attr == "system":
                 return frozenset({"_exit_code"})
     return frozenset()
-
-
-@contextmanager
-def silenced() -> Iterator[None]:
-    """Keep warnings that looking at code or objects gives rise to away from the user."""
-    # `catch_warnings` would make every module warn anew of what it has warned of already.
-    shown = warnings.showwarning
-    warnings.showwarning = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        warnings.showwarning = shown
 
 
 class Reach(NamedTuple):

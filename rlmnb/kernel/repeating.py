@@ -21,7 +21,7 @@ Run = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Doing:
-    """What the code of a cell does: its imports, and all that is no constant or definition."""
+    """What the code of a cell does: its imports, and all else but constants and definitions."""
 
     imports: frozenset[str]
     rest: tuple[str, ...]
@@ -80,7 +80,26 @@ def _doing(code: str) -> _Doing | None:
         return None
     imports = [each for each in body if isinstance(each, ast.Import | ast.ImportFrom)]
     rest = [each for each in body if each not in imports and not does_nothing_else(each)]
-    return _Doing(frozenset(map(ast.dump, imports)), tuple(map(ast.dump, rest)))
+    # What all of that uses is part of what it does.
+    used, found = set[str](), -1
+    while len(used) > found:
+        found = len(used)
+        used.update(name for each in rest for name in _names(each))
+        rest = [each for each in body if each in rest or not used.isdisjoint(_set_by(each))]
+    doing = [ast.dump(each) for each in rest if each not in imports]
+    return _Doing(frozenset(map(ast.dump, imports)), tuple(doing))
+
+
+def _names(node: ast.stmt) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _set_by(node: ast.stmt) -> set[str]:
+    """Return the names that a statement gives to a constant, a function or a class."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    named = _names(node) if isinstance(node, ast.Assign | ast.AnnAssign) else set()
+    return named if does_nothing_else(node) else set()
 
 
 def _variables_left(run: Run) -> dict[str, str]:

@@ -14,13 +14,14 @@ from rlmnb.kernel.codenames import CodeNames
 from rlmnb.kernel.groups import Group, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.look import COMMANDS, Look
-from rlmnb.kernel.modules import Modules
+from rlmnb.kernel.modules import PREFIX, Modules
 from rlmnb.kernel.overheard import Heard
 from rlmnb.kernel.settings import Found, settings_of
 from rlmnb.kernel.sight import (
     CALLS,
     PROCESS,
     QUIET,
+    REMEMBERS,
     UNKNOWN,
     asks_by_name,
     unseen_by,
@@ -112,15 +113,21 @@ class Seeing:
             unseen, packages = self._out_of_sight(look, now, old, settings)
         filtered = filtered or bool(settings.filters) or self._may_have_warned(look.code)
         unseen |= frozenset() if filtered else {"$warnings"}
+        if failed or REMEMBERS in packages or self._reaches_local_modules(look):
+            heard = {}
         asked = {
-            state: keys
-            for state, keys in heard.items()
-            if keys is not None and not failed and state not in unseen
+            state: keys for state, keys in heard.items() if keys is not None and state not in unseen
         }
         if not self._asks_by_name(look, packages):
             asked.pop("$environ", None)
         nothing = {state for state, keys in asked.items() if not keys}
         return Unseen(unseen | nothing, {state: asked[state] for state in asked.keys() - nothing})
+
+    def _reaches_local_modules(self, look: Look) -> bool:
+        """Tell whether a cell can reach code of the user's own that may remember what it asked."""
+        modules = look.code.imports if look.code is not None else frozenset()
+        names = {name.removeprefix(PREFIX) for name in look.reads if name.startswith(PREFIX)}
+        return any(map(self._is_local, names | modules))
 
     def _asks_by_name(self, look: Look, packages: frozenset[str]) -> bool:
         """Tell whether a cell asks for each variable of the environment that it looks at."""

@@ -16,6 +16,8 @@ UNKNOWN = "?"
 # Not libraries, but what code of the notebook's own can do wherever it is called from.
 CALLS = "~calls"
 LASTS = "~lasts"
+# A function that answers from a cache asks for nothing.
+REMEMBERS = "~remembers"
 # What a pickle knows by its name: functions and classes of the notebook's own.
 DEFINES = "~defines"
 _PANDAS = frozenset({"$pandas", "$pandas.modes"})
@@ -61,7 +63,7 @@ _LOOKS_AT: dict[str, frozenset[str]] = {
 }  # fmt: skip
 _SEES = {
     CALLS: frozenset({"$recursion limit"}),
-    **dict.fromkeys((DEFINES, LASTS), frozenset()),
+    **dict.fromkeys((DEFINES, LASTS, REMEMBERS), frozenset()),
     **_LOOKS_AT,
 }
 # Whoever imports these is warned, if only the first time.

@@ -11,6 +11,7 @@ import gc
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
@@ -60,7 +61,11 @@ class Tracker:
         self.groups = Groups(self.namespace, self.store, self.modules, own, self.limit)
         self._descriptors = Descriptors()
         self._imprints = Imprints(
-            self.groups, self.modules, self.hidden, self.transform, self.closure
+            self.groups,
+            self.modules,
+            self.hidden,
+            self.transform,
+            partial(self.closure, by_state=False),
         )
         self._seeing = Seeing(self.groups, self.modules, self.hidden, self._imprints.key_of_call)
         self._named = NamedFiles(self.namespace, self.watch)
@@ -187,14 +192,14 @@ class Tracker:
     def _names(self, source: str) -> CodeNames | None:
         return code_names(source, self.transform)
 
-    def closure(self, names: CodeNames | None) -> Reach:
-        """Return every name that code can read, through what it calls."""
+    def closure(self, names: CodeNames | None, *, by_state: bool = True) -> Reach:
+        """Return every name that code can read, through what it calls, and what state leads to."""
         if names is None:
             return NOWHERE
         return follow(
             names,
             self.groups.refs_of,
-            self.hidden.leads_to,
+            self.hidden.leads_to if by_state else None,
             self.groups.has_last_words,
             lambda name: isinstance(self.namespace.get(name), str),
             self.groups.definitions,
@@ -228,7 +233,7 @@ class Tracker:
         heard, asked = self.hidden.listeners.heard(), self._databases.only_asked()
         if "subprocess" in self.watch.flags:
             heard["$environ"] = None  # another program was given all of it
-        warned = self.hidden.filters.were_asked()
+        warned = self.hidden.filters.were_asked() or self.hidden.listeners.forked
         look.replaced = self.put_back()
         now = self._now = self.tracked()
         left = not_set(look, now) - look.reads if failed else frozenset()

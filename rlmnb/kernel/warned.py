@@ -11,6 +11,7 @@ import sys
 import types
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rlmnb.digest import of_text
@@ -151,13 +152,25 @@ def _registries() -> list[_Registry]:
 def _version_in_force() -> Any:
     """Return the version of the filters; only a warning that is being given tells it."""
     probe: dict[Any, Any] = {}
-    shown = warnings.showwarning
-    warnings.showwarning = lambda *_, **__: None
     try:
-        warnings.warn_explicit("", _Probe, "", 0, registry=probe)
+        with silenced():
+            warnings.warn_explicit("", _Probe, "", 0, registry=probe)
     except _Probe:
         pass  # the filters make errors of warnings
     finally:
-        warnings.showwarning = shown
         getattr(warnings, "onceregistry", {}).pop(("", _Probe), None)
     return probe.get(_VERSION)
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Keep warnings that looking at code or objects gives rise to away from the user."""
+    # `catch_warnings` would make every module warn anew of what it has warned of already, and
+    # `showwarning` is what people set themselves.
+    module: Any = warnings
+    shown = module._showwarnmsg
+    module._showwarnmsg = lambda *_: None
+    try:
+        yield
+    finally:
+        module._showwarnmsg = shown

@@ -358,6 +358,46 @@ CASES = {
         [1, 3],
         {1: "pd.set_option('display.precision', 2)"},
     ),
+    "an option, seen by a function that remembers": Case(
+        [
+            "import functools, os\nos.environ['A'] = '1'",
+            "@functools.cache\ndef f(name): return os.environ[name]",
+            "f('A')",
+            "print(f('A'))",
+        ],
+        [0, 2, 3],
+        {0: "import functools, os\nos.environ['A'] = '2'"},
+    ),
+    "an item of a library's table": Case(
+        [
+            "import mimetypes\ndef put(end, kind): mimetypes.types_map[end] = kind",
+            "put('.zz', 'a/b')",
+            "mimetypes.types_map['.yy'] = 'b/c'",
+            "print(mimetypes.types_map['.zz'])",
+            "x = 1",
+        ],
+        [1, 2, 3],
+        {1: "put('.zz', 'a/d')"},
+    ),
+    "the defaults of a library's function": Case(
+        [
+            "import textwrap",
+            "textwrap.fill.__defaults__ = (5,)",
+            "print(textwrap.fill('aa bb cc'))",
+        ],
+        [1, 2],
+        {1: "textwrap.fill.__defaults__ = (2,)"},
+    ),
+    "how warnings are shown": Case(
+        [
+            "import warnings\ndef warn(): warnings.warn('careful')",
+            "def show(text, *_, **__): print('A', text)\nwarnings.showwarning = show",
+            "warn()",
+            "x = 1",
+        ],
+        [1, 2],
+        {1: "def show(text, *_, **__): print('B', text)\nwarnings.showwarning = show"},
+    ),
     "what a command expands": Case(
         ["a, b, c = 1, 2, 3", "b = 2", "!echo {a} $c", "!echo $b.real", "%%bash\necho $b"],
         [1, 3],
