@@ -233,7 +233,9 @@ class Tracker:
         heard, asked = self.hidden.listeners.heard(), self._databases.only_asked()
         if "subprocess" in self.watch.flags:
             heard["$environ"] = None  # another program was given all of it
-        warned = self.hidden.filters.were_asked() or self.hidden.listeners.forked
+        forked = self.hidden.listeners.forked
+        self.watch.flags |= {"fork"} if forked else set()
+        warned = self.hidden.filters.were_asked() or forked
         look.replaced = self.put_back()
         now = self._now = self.tracked()
         left = not_set(look, now) - look.reads if failed else frozenset()

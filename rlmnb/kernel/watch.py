@@ -22,6 +22,7 @@ from rlmnb.capture.folders import KEPT_BESIDE, listed, names_in
 from rlmnb.digest import MISSING
 from rlmnb.kernel import listing
 from rlmnb.kernel.commandwords import is_plausible, words_in
+from rlmnb.kernel.offspring import Offspring
 from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
 from rlmnb.kernel.tidying import asks_for_nothing, asks_to_make, asks_to_replace
@@ -121,18 +122,26 @@ class Watch:
         self.by_number = False
         # What commands name, and what stood there when they began.
         self.commanded: dict[str, tuple[int, ...] | None] = {}
+        self._offspring = Offspring(self.unheard)
+        # What a process that was forked off has told, or was forked off with.
+        self._known: list[dict[str, Any]] = []
         sys.addaudithook(self._hear)
 
     def start(self) -> None:
         """Forget what was heard and listen."""
-        self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
-        self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
-        self.by_number = False
-        self._named, self._replacing = set(), set()
+        self._offspring.next_cell()
+        self._take_in()
+        self._forget()
         self._at_start = {name: version_of(name) for name in self._ours}
         self._replace(self._asking(_STAT), self._asking(_LSTAT), _asking_first(_ACCESS))
         self._unfound.stand_in()
         self._on = True
+
+    def _forget(self) -> None:
+        self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
+        self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
+        self.by_number = False
+        self._named, self._replacing = set(), set()
 
     def ignore_this_thread(self) -> None:
         """Count nothing that the calling thread does as done by a cell."""
@@ -151,6 +160,7 @@ class Watch:
     def stop(self) -> None:
         """Listen no more."""
         self._on = False
+        self._take_in()
         self._unfound.step_back()
         for name, seen in self._ours.items():
             # A file that an earlier cell opened and left open is written by whoever writes to it.
@@ -204,7 +214,10 @@ class Watch:
         if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
-        if name is None or name in self.written or self._is_passing(name):
+        if name is None or self._is_passing(name):
+            return
+        self._take_in()
+        if name in self.written:
             return
         frame = _caller()
         if asks_for_nothing(frame):
@@ -219,6 +232,7 @@ class Watch:
         # What is found in a directory that the cell itself made is no find.
         if kind == MISSING or all(was != MISSING for was in self._was_above(name)):
             self.asked.setdefault(name, kind)
+        self._tell()
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if event not in _HEARD or not self._on or getattr(self._quiet, "now", False):
@@ -226,11 +240,55 @@ class Watch:
         # What we do here must not be heard, by us; other threads go on being heard.
         self._quiet.now = True
         try:
+            self._take_in()
             self._heard(event, args)
+            self._tell()
         except Exception:  # noqa: BLE001, S110 - an error here would be raised in the user's code
             pass
         finally:
             self._quiet.now = False
+
+    def _take_in(self) -> None:
+        """Count what processes that were forked off have done as the cell's own doing."""
+        if self._offspring.is_one:
+            if self._offspring.is_another_cell():
+                self._forget()
+                self._known = []
+            return
+        for told in self._offspring.told():
+            read, was, asked, listed, folders = told["heard"]
+            for name in read.keys() - self.written:
+                self.read.setdefault(name, read[name])
+            for name, kind in was.items():
+                self._was.setdefault(name, kind)
+            for name in told["written"]:
+                self.written.add(name)
+                self._ours.setdefault(name, None)
+            for name, first in told["first"].items():
+                self._first.setdefault(name, first)
+            for name in asked.keys() - self.written:
+                self.asked.setdefault(name, asked[name])
+            self.listed = listed | self.listed
+            self._folders = folders | self._folders
+            self.flags.update(told["flags"])
+
+    def _tell(self) -> None:
+        """Tell the kernel, if this is another process, what is new."""
+        if not self._offspring.is_one:
+            return
+        now: list[dict[str, Any]] = [
+            self.read, self._was, self.asked, self.listed, self._folders
+        ]  # fmt: skip
+        new = [
+            {name: each[name] for name in each.keys() - known.keys()}
+            for each, known in zip(now, self._known or [{}] * len(now), strict=True)
+        ]
+        if any(new):
+            self._known = [each.copy() for each in now]
+            written = [name for name in new[1] if name in self.written]
+            first = {name: self._first[name] for name in written if name in self._first}
+            flags = sorted(self.flags)
+            self._offspring.tell({"heard": new, "written": written, "first": first, "flags": flags})
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _FLAGS:

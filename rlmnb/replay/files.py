@@ -97,7 +97,17 @@ class Versions:
         known = self._known.get(path, set())
         if os.path.islink(path):
             return bool(known)
-        return now == MISSING or now in known
+        if now == MISSING or now in known:
+            return True
+        # A cell that is gone may have written it: of what is kept, nothing is lost.
+        return bool(known) and digest.is_digest(now) and self._is_kept(now)
+
+    def _is_kept(self, version: str) -> bool:
+        try:
+            self._variables.get(version)
+        except RlmnbError:
+            return False
+        return True
 
     def _make(self, path: str) -> None:
         """Make a directory with those above it that are missing."""

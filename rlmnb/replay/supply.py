@@ -32,6 +32,8 @@ _MOST_ROUNDS = 100
 AS_NEW: Mapping[str, Any] = {"held": {}, "called": {}, "once_only": {}}
 # Before the version of what holds a function or class that has become another.
 _OUTDATED = "outdated:"
+# Names of what forks processes off.
+_FORKING = frozenset({"Pool", "Process", "ProcessPoolExecutor", "fork", "forkpty"})
 
 
 class Unavailable(Exception):  # noqa: N818 - a reason not to run a cell
@@ -180,7 +182,11 @@ class Supply:
         """Return what a cell is due and the kernel has not, and what it has and must not have."""
         names = self._naming.names(cell)
         reads, opaque, _ = closure(names, env)
-        due = set(env.names) if opaque else {name for name in reads if name in env.names}
+        due = (
+            set(env.names)
+            if opaque or _forks(cell, names)
+            else {name for name in reads if name in env.names}
+        )
         due |= env.ambient | {name for name in CHANCE if name in env.names}
         due |= {name for name in self._group_mates(cell) if name in env.names}
         touched = reads | (names.writes if names is not None else frozenset())
@@ -497,3 +503,9 @@ def _unique(versions: Iterable[Version | Changing]) -> list[Version]:
         assert isinstance(version, dict)
         found.setdefault(str((version["digest"], version["names"])), version)
     return list(found.values())
+
+
+def _forks(cell: CodeCell, names: CodeNames | None) -> bool:
+    """Tell whether a cell may leave a worker that knows all there is, and nothing that comes."""
+    named = names is not None and not _FORKING.isdisjoint(names.attributes | names.reads)
+    return named or "fork" in (cell.run or {}).get("flags", ())

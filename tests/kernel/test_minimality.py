@@ -358,6 +358,33 @@ CASES = {
         [1, 3],
         {1: "pd.set_option('display.precision', 2)"},
     ),
+    "files of processes that are forked off": Case(
+        [
+            "import multiprocessing, os\nfork = multiprocessing.get_context('fork')",
+            "def write(n): open(f'{n}.txt', 'w').write(text)",
+            "def read(n): return open(f'{n}.txt').read() if os.path.exists(f'{n}.txt') else None",
+            "text = 'a'",
+            "if os.fork() == 0: write(1), os._exit(0)\n_ = os.wait()\nprint(read(1))",
+            "with fork.Pool(1) as pool: print(pool.map(read, [1, 2]))",
+            "print(open('1.txt').read())",
+            "x = 1",
+        ],
+        [3, 4, 5, 6],
+        {3: "text = 'b'"},
+    ),
+    "files of a worker that stays": Case(
+        [
+            "import multiprocessing",
+            "def read(n): return open(f'{n}.txt').read()",
+            "pool = multiprocessing.get_context('fork').Pool(1)",
+            "for n, text in enumerate('ab'): open(f'{n}.txt', 'w').write(text)",
+            "print(pool.map(read, [0]))",
+            "print(pool.map(read, [0, 1]))",
+            "print(pool.map(read, [1]))",
+        ],
+        None,
+        {3: "for n, text in enumerate('cb'): open(f'{n}.txt', 'w').write(text)"},
+    ),
     "an option, seen by a function that remembers": Case(
         [
             "import functools, os\nos.environ['A'] = '1'",
@@ -658,6 +685,16 @@ CASES = {
         ["import threading\nlock = threading.Lock()", "x = 1", "print(x)"], [1, 2], {1: "x = 2"}
     ),
     "a producer that is gone": Case(["x = 1", "y = 2", "print(y)"], [], delete=0),
+    "what a cell that is gone had added to a file": Case(
+        [
+            "open('j.txt', 'w').write('a');",
+            "open('j.txt', 'a').write('b');",
+            "print(open('j.txt').read())",
+            "open('j.txt', 'a').write('c');",
+        ],
+        [1],
+        delete=3,
+    ),
     "a tag that forces": Case(
         ["x = 1", "y = 2", "print(y)"], [1], tags={1: "rlmnb:always"}, again=[1, 2]
     ),
