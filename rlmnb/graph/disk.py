@@ -156,7 +156,8 @@ class Files:
         for path, then in run.get("asked", {}).items():
             left = env.files.get(path)
             if isinstance(left, Changing):
-                continue  # known once that cell has run
+                causes.append(f"what is at {path} may change: {left.cell_id} runs again")
+                continue
             if left is None and path in self.abandoned and then != MISSING:
                 causes.append(self._abandoned(path))
                 continue

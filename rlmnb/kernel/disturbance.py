@@ -26,7 +26,11 @@ class Disturbance:
 
     def nobody(self, shell: Any) -> bool:
         """Tell whether no thread or task is at work that cells have left behind."""
-        alive = frozenset(each.ident for each in threading.enumerate() if each.ident)
+        alive = frozenset(
+            each.ident
+            for each in threading.enumerate()
+            if each.ident and not _waits_for_scripts(each, shell)
+        )
         if self._own is None:
             self._own = alive
         return alive <= self._own and not _has_tasks(shell.user_ns if shell is not None else {})
@@ -44,6 +48,14 @@ class Disturbance:
             return answer(*args, **options)
 
         return noted
+
+
+def _waits_for_scripts(thread: threading.Thread, shell: Any) -> bool:
+    """Tell whether a thread is the one in which the shell waits for what `%%bash` has begun."""
+    loop = getattr(getattr(thread, "_target", None), "__self__", None)
+    if loop is None or not hasattr(shell, "magics_manager"):
+        return False
+    return loop is getattr(shell.magics_manager.registry.get("ScriptMagics"), "event_loop", None)
 
 
 def _has_tasks(namespace: dict[str, Any]) -> bool:

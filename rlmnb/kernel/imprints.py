@@ -46,11 +46,15 @@ _FOLLOWED_CALLS: dict[str, frozenset[str] | None] = {
     "matplotlib": frozenset({"set_cmap", "update", "use", PUTS}),
     "sys": frozenset({"set_int_max_str_digits"}),
 }  # fmt: skip
+# But for these: they change what only other programs see.
+_UNFOLLOWED = frozenset({("os", "putenv"), ("os", "unsetenv")})
 # They set what they are told to, by a name in a text too, and put it back later.
 _STAND_INS = frozenset({"_pytest", "mock", "pytest", "unittest"})
 _NAMED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # These are called again and again, each time with something else.
 _MANY = ("add", "register", "pickle", "unregister")
+# How objects are shown.
+_OF_DISPLAYS = ("_repr_", "_ipython_")
 _Place = types.ModuleType | type
 _Before = list[tuple[_Place, dict[str, Any]]]
 
@@ -139,7 +143,7 @@ class Imprints:
             if self._lasts(name):
                 known = self._groups.known[name].packages
                 values += [sys.modules.get(each) for each in known]
-                for function in _functions_of(self._groups.namespace.get(name)):
+                for function in functions_of(self._groups.namespace.get(name)):
                     patches = lasting_in(function.__code__).patches
                     values += [_find([*path], function.__globals__) for *path, _ in patches]
         values += [sys.modules.get(each) for each in (*code.imports, *code.strings)]
@@ -282,7 +286,7 @@ class Imprints:
             values += [value for name, value in vars(sys.modules[module]).items() if name in named]
         values += [self._groups.namespace.get(name) for name in reads]
         seen: set[types.FunctionType] = set()
-        for function in (each for value in values for each in _functions_of(value)):
+        for function in (each for value in values for each in functions_of(value)):
             self._with_those_it_calls(function, seen)
         for function in seen:
             for dotted in lasting_in(function.__code__).calls:
@@ -299,7 +303,7 @@ class Imprints:
             return
         seen.add(function)
         for name in () if ours else function.__code__.co_names:
-            for each in _functions_of(around.get(name)):
+            for each in functions_of(around.get(name)):
                 self._with_those_it_calls(each, seen)
 
     def _is_local(self, value: Any) -> bool:
@@ -320,6 +324,8 @@ class Imprints:
             function = home[1] if home is not None else function
         if where is None:
             return None
+        if (where, function) in _UNFOLLOWED:
+            return f"{where}.{function}"
         followed = _FOLLOWED_CALLS.get(where.partition(".")[0], frozenset())
         return None if followed is None or function in followed else f"{where}.{function}"
 
@@ -332,9 +338,10 @@ def _name_of(place: _Place) -> str:
 
 def _may_be_set(name: str, value: Any) -> bool:
     """Tell whether somebody may have set this, and not the module itself for its own ends."""
-    if name.startswith("__") or isinstance(value, types.ModuleType):
+    if isinstance(value, types.ModuleType):
         return False
-    return not name.startswith("_") or getattr(value, "__module__", None) == "__main__"
+    ours = getattr(value, "__module__", None) == "__main__"
+    return ours or not name.startswith("_") or name.startswith(_OF_DISPLAYS)
 
 
 def _find(path: list[str], around: Mapping[str, Any]) -> Any:
@@ -348,7 +355,7 @@ def _find(path: list[str], around: Mapping[str, Any]) -> Any:
     return base
 
 
-def _functions_of(value: Any) -> Iterator[types.FunctionType]:
+def functions_of(value: Any) -> Iterator[types.FunctionType]:
     """Yield the functions that a value is, holds or wraps."""
     seen: set[int] = set()
     waiting = [value]

@@ -35,7 +35,7 @@ VERBS = re.compile(
     r"|reset|seed|set|setup|uninstall|unregister|update|use|pickle)(?=_|$)"
     r"|(?:add|enable|disable|register|set|use)(?=[A-Z])"
     # What changes a list, a set or a dictionary.
-    r"|set(?:priority|profile|rlimit|trace)$|stack_size$"
+    r"|set(?:priority|profile|rlimit|trace)$|(?:put|unset)env$|stack_size$"
     r"|(?:append|clear|discard|extend|insert|pop|popitem|remove|reverse|setdefault|sort)$"
 )
 
@@ -80,6 +80,8 @@ class _Reader:
         self._imported: dict[str, Dotted] = {}
         # Where in the source a dotted name begins that a call may be of.
         self._begun: dict[tuple[int | None, int | None], Dotted] = {}
+        around = code.co_qualname.rpartition(".")[0]
+        self._is_method = bool(around) and not around.endswith("<locals>")
         self._by_text = not _BY_TEXT.isdisjoint(code.co_names)
         self._unnamed = self._by_text or not _ATTRIBUTES.isdisjoint(code.co_names)
 
@@ -92,7 +94,7 @@ class _Reader:
         self._take_imports(steps)
         for step, after in zip(steps, [*steps[1:], None], strict=True):
             if (root := self._root(step)) is not None:
-                dotted, own = root, str(step.argval) in _OWN
+                dotted, own = root, self._is_method and str(step.argval) in _OWN
                 self._begun[_place(step)] = dotted
                 continue
             if dotted and step.opname in _DOTS:

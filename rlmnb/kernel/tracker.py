@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
-from rlmnb.kernel.codenames import CodeNames
+from rlmnb.kernel.codenames import CodeNames, names_in
 from rlmnb.kernel.databases import Databases
 from rlmnb.kernel.descriptors import Descriptors
 from rlmnb.kernel.groups import FIGURES, LOGGED, Groups
 from rlmnb.kernel.hidden import Hidden
 from rlmnb.kernel.history import is_history
 from rlmnb.kernel.identity import identity
-from rlmnb.kernel.imprints import ABSENT, Imprints
+from rlmnb.kernel.imprints import ABSENT, Imprints, functions_of
 from rlmnb.kernel.libraries import handed_to_logging
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.marks import mark_for, may_stay
@@ -155,11 +155,21 @@ class Tracker:
             self._set_aside(self._look, reach.led_to)
         self.hidden.warned.keep()
         self.hidden.warned.listen()
-        if names is None or "filters" not in names.attributes:
+        if not self._looks_at_filters(self._look):
             self.hidden.filters.listen()  # otherwise it would find our filter among its own
         self._databases.listen(self._look)
         self.hidden.listeners.listen()
         self.watch.start()
+
+    def _looks_at_filters(self, look: Look) -> bool:
+        """Tell whether code that a cell can reach goes through the filters of warnings."""
+        found = look.code.attributes if look.code is not None else frozenset()
+        reached = (
+            names_in(function.__code__).attributes
+            for name in look.reads
+            for function in functions_of(self.namespace.get(name))
+        )
+        return "filters" in found or any("filters" in each for each in reached)
 
     def _set_aside(self, look: Look, led_to: frozenset[str]) -> None:
         """Put marks in the place of values that the cell may replace, and never looks at.
