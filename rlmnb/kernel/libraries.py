@@ -22,7 +22,10 @@ from rlmnb.kernel.canonical import value_digest
 from rlmnb.kernel.identity import identity
 from rlmnb.kernel.sight import option_of_numpy, option_of_pandas
 
-_Entry = tuple[str, Callable[[], Any], Callable[[Any], None] | None]
+_Put = Callable[[Any], None] | None
+_Entry = (
+    tuple[str, Callable[[], Any], _Put] | tuple[str, Callable[[], Any], _Put, Callable[[], None]]
+)
 # Set by IPython and its display hook, cell by cell.
 _BUILTIN_NOISE = frozenset({"_", "__IPYTHON__", "display", "get_ipython", "input", "breakpoint"})
 _DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
@@ -43,7 +46,7 @@ def facets(shell: Any) -> Iterable[_Entry]:
         yield state, partial(_pandas, state), partial(_set_pandas, state)
     yield "$matplotlib", _matplotlib, _set_matplotlib
     yield "$decimal", _decimal, _set_decimal
-    yield "$logging", _changed(_logging), None
+    yield "$logging", _changed(_logging), None, _reset_logging()
     if shell is not None:
         yield "$directories", *_directories(shell.user_ns.get("_dh", []))
         for state, is_one in (("$autoreload", True), ("$extensions", False)):
@@ -251,6 +254,34 @@ def _logging() -> Any:
         captures,
         {name: how for name, how in sorted(found.items()) if how != plain},
     )
+
+
+def _reset_logging() -> Callable[[], None]:
+    """Return what sets logging up as it is now, and nothing else."""
+    start = {
+        logger: (logger.level, logger.disabled, logger.propagate, [*logger.handlers])
+        for logger in _loggers()
+    }
+    disable = logging.root.manager.disable
+
+    def reset() -> None:
+        for logger in _loggers():
+            fresh: tuple[int, bool, bool, list[Any]] = (logging.NOTSET, False, True, [])
+            level, disabled, propagate, handlers = start.get(logger, fresh)
+            logger.setLevel(level)
+            logger.disabled, logger.propagate = disabled, propagate
+            quiet = [each for each in logger.handlers if type(each) is logging.NullHandler]
+            logger.handlers[:] = handlers + [each for each in quiet if each not in handlers]
+        logging.disable(disable)
+        if getattr(logging, "_warnings_showwarning", None) is not None:
+            logging.captureWarnings(False)
+
+    return reset
+
+
+def _loggers() -> list[logging.Logger]:
+    known = [logging.root, *logging.root.manager.loggerDict.values()]
+    return [each for each in known if isinstance(each, logging.Logger)]
 
 
 def accessors_of_pandas() -> dict[str, Any]:

@@ -425,6 +425,35 @@ CASES = {
         [1, 2],
         {1: "def show(text, *_, **__): print('B', text)\nwarnings.showwarning = show"},
     ),
+    "a logging setup that comes after a level, and what has to be made again": Case(
+        [
+            "import logging, sys\ng = (i for i in range(3))",
+            "logging.basicConfig(stream=sys.stdout, level=logging.INFO)",
+            "logging.getLogger().setLevel(80)",
+            "print(next(g), logging.getLogger().level)",
+        ],
+        [0, 1, 2, 3],
+        {
+            1: "logging.getLogger().setLevel(80)",
+            2: "logging.basicConfig(stream=sys.stdout, level=logging.INFO)",
+        },
+    ),
+    "methods that helpers give to a library's classes": Case(
+        [
+            "import pandas as pd\ndef brief(cls, text): cls.__repr__ = lambda self: text",
+            "def plain(cls): cls._repr_html_ = None",
+            "brief(pd.Series, 'A'); plain(pd.DataFrame)",
+            "print(repr(pd.Series([1])))",
+            "pd.DataFrame({'a': [1]})",
+        ],
+        [2, 3, 4],
+        {2: "brief(pd.Series, 'B')"},
+    ),
+    "what only other programs see of the environment": Case(
+        ["import os\nos.putenv('P', '1')", "!echo $P", "x = 1"],
+        [0, 1],
+        {0: "import os\nos.putenv('P', '2')"},
+    ),
     "what a command expands": Case(
         ["a, b, c = 1, 2, 3", "b = 2", "!echo {a} $c", "!echo $b.real", "%%bash\necho $b"],
         [1, 3],
