@@ -33,6 +33,7 @@ from rlmnb.kernel.history import count_from
 from rlmnb.kernel.leave import Leave
 from rlmnb.kernel.modules import keep_bytecode_honest
 from rlmnb.kernel.ownframes import hide_own_frames
+from rlmnb.kernel.shellcommands import hear_commands
 from rlmnb.kernel.state import StateStore, load_key
 from rlmnb.kernel.tools import Tools
 from rlmnb.kernel.tracker import Tracker
@@ -173,6 +174,7 @@ class RlmnbKernel(IPythonKernel):
                 limit=_largest(),
             )
             hide_own_frames(self.shell)
+            hear_commands(self.shell, self._tracker.watch.command)
             if self.notebook is not None:
                 from rlmnb.kernel.remembering import memory_of, memory_version
 

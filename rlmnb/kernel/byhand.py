@@ -186,7 +186,7 @@ class ByHand:
         cell_id = entry["cell_id"]
         # Nobody may ever have saved what it made when it ran before.
         earlier = [self._entries[cell_id]["run"]] if cell_id in self._entries else []
-        run = byhand.began(entry["run"], earlier)
+        run = byhand.with_abandoned(byhand.began(entry["run"], earlier), earlier)
         entry = self._entries[cell_id] = {**entry, "run": run}
         if len(self._waiting) < _MOST_WAITING:
             # Which of several runs gets saved, nobody knows yet.

@@ -91,7 +91,8 @@ class NamedFiles:
                 continue
             if now != before:
                 was = look.contents.get(path, self._watch.read.get(path))
-                was = None if path in look.overwritten else was
+                anew = path in look.overwritten or path in self._watch.begun_anew
+                was = None if anew else was
                 self._watch.note_written(path, was, new=before is None)
             else:
                 self._watch.note(path, only_named=not look.may_run_commands)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Any
+
+from rlmnb.kernel.overheard import is_for_a_terminal
 
 _BYTES = 8
 
@@ -27,13 +30,16 @@ class Offspring:
         # Which cell runs, for all to see: a worker may outlive the one that made it.
         self._cell: mmap.mmap | None = None
         self._number = 0
+        # The one that is forked off now goes on in Python.
+        self._known = False
         # This process is no kernel, but was forked off one.
         self.is_one = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._prepare, after_in_child=self._begin)
 
     def _prepare(self) -> None:
-        if self._file is None:
+        self._known = not is_for_a_terminal(sys._getframe(1))
+        if self._file is None and self._known:
             with suppress(OSError), self._unheard():
                 handle, path = tempfile.mkstemp(prefix="rlmnb-")
                 self._file = os.open(path, os.O_RDWR | os.O_APPEND)
@@ -43,7 +49,7 @@ class Offspring:
                 self._tell_number()
 
     def _begin(self) -> None:
-        self.is_one = self._file is not None
+        self.is_one = self._known and self._file is not None
 
     def _tell_number(self) -> None:
         if self._cell is not None:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 from rlmnb.graph.ambient import keyed, state_of
@@ -282,6 +283,11 @@ def _config_of_pandas() -> Any:
     return config if known and hasattr(sys.modules.get("pandas"), "get_option") else None
 
 
+def is_for_a_terminal(frame: FrameType) -> bool:
+    """Tell whether a process is forked off only to run a command in a terminal of its own."""
+    return os.path.basename(frame.f_code.co_filename) == "pty.py"
+
+
 class Listeners:
     """All of them."""
 
@@ -293,7 +299,8 @@ class Listeners:
             os.register_at_fork(before=self._note_fork)
 
     def _note_fork(self) -> None:
-        self.forked = True
+        # What is about to be another program asks nothing of ours.
+        self.forked = self.forked or not is_for_a_terminal(sys._getframe(1))
 
     def listen(self) -> None:
         """Begin to listen."""

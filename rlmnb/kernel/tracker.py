@@ -7,6 +7,7 @@ variables that could have been touched are looked at again.
 
 from __future__ import annotations
 
+import ast
 import gc
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from rlmnb.graph.ambient import CHANCE, INITIAL, WARNED, keyed, state_of
+from rlmnb.kernel.beginning import does_nothing_else
 from rlmnb.kernel.codenames import CodeNames, names_in
 from rlmnb.kernel.databases import Databases
 from rlmnb.kernel.descriptors import Descriptors
@@ -392,7 +394,7 @@ class Tracker:
             # An object may stand where another stood that was let go before it was made.
             rebound |= {name for name in look.code.writes if name in now}
         touched = set(before) if look.opaque else {name for name in look.reads if name in before}
-        if self.groups.logged and not look.inert:
+        if self.groups.logged and not look.inert and not self._only_defines(look):
             known = self.groups.known.items()
             touched |= {name for name, group in known if group.problem == LOGGED}
         moved = rebound | {name for name in before if name not in now}
@@ -403,6 +405,21 @@ class Tracker:
             if group.holds and not group.holds.isdisjoint(moved)
         }
         return changed, self._with_mates(holders | moved).union(holders) - changed - moved
+
+    def _only_defines(self, look: Look) -> bool:
+        """Tell whether a cell only gives names to constants, functions, classes, known modules."""
+        code = look.code
+        if code is None or look.opaque or any(map(self.groups.has_last_words, code.writes)):
+            return False
+        return (
+            code.beginning.is_all
+            and code.imports <= self._imported
+            and not any(self.modules.path(name) for name in code.imports)
+            and all(
+                isinstance(each, ast.Import | ast.ImportFrom) or does_nothing_else(each)
+                for each in code.beginning.statements
+            )
+        )
 
     def _with_mates(self, names: set[str]) -> set[str]:
         known = self.groups.known

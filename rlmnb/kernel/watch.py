@@ -21,7 +21,7 @@ from rlmnb import digest
 from rlmnb.capture.folders import KEPT_BESIDE, listed, names_in
 from rlmnb.digest import MISSING
 from rlmnb.kernel import listing
-from rlmnb.kernel.commandwords import is_plausible, words_in
+from rlmnb.kernel.commandwords import is_plausible, overwritten_by, words_in
 from rlmnb.kernel.offspring import Offspring
 from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
@@ -122,6 +122,8 @@ class Watch:
         self.by_number = False
         # What commands name, and what stood there when they began.
         self.commanded: dict[str, tuple[int, ...] | None] = {}
+        # Files that they write without regard to what is there.
+        self.begun_anew: set[str] = set()
         self._offspring = Offspring(self.unheard)
         # What a process that was forked off has told, or was forked off with.
         self._known: list[dict[str, Any]] = []
@@ -141,7 +143,7 @@ class Watch:
         self.read, self.written, self.listed, self.flags = {}, set(), {}, set()
         self.asked, self._folders, self._was, self.commanded = {}, {}, {}, {}
         self.by_number = False
-        self._named, self._replacing = set(), set()
+        self._named, self._replacing, self.begun_anew = set(), set(), set()
 
     def ignore_this_thread(self) -> None:
         """Count nothing that the calling thread does as done by a cell."""
@@ -227,6 +229,9 @@ class Watch:
         if asks_to_make(frame):
             with self.unheard():
                 self._folder(name)
+            above = self.mine(os.path.dirname(name))
+            if kind != MISSING and above is not None and above not in self._folders:
+                self.asked.setdefault(above, "directory")  # whoever makes it asks for this first
         if name in self._folders:
             return  # it has just tried to make it, or to take it away
         # What is found in a directory that the cell itself made is no find.
@@ -309,6 +314,8 @@ class Watch:
                 self.note_listed(args[0])
         elif event == "subprocess.Popen":
             self._command(args[1], args[2])
+        elif event in ("os.system", "os.posix_spawn"):
+            self._command(args[len(args) > 1], None)
         elif event == "sqlite3.connect":
             self._opened(args[0], "r", os.O_RDWR)
         elif event == "os.truncate":
@@ -436,6 +443,12 @@ class Watch:
             self.note(os.path.join(os.path.dirname(name), os.fsdecode(source)))
         self._overwritten(name)
 
+    def command(self, text: str) -> None:
+        """Take down that a command is about to run of which no event tells."""
+        if self._on:
+            with self.unheard():
+                self._command(text, None)
+
     def _command(self, arguments: Any, cwd: Any) -> None:
         """Count the files that a command names as read: what it opens is not told to us.
 
@@ -444,6 +457,8 @@ class Watch:
         texts = [arguments] if isinstance(arguments, str | bytes) else arguments
         try:
             where = os.fsdecode(cwd) if cwd is not None else ""
+            anew = {name for text in texts for name in overwritten_by(os.fsdecode(text))}
+            self.begun_anew.update(os.path.abspath(os.path.join(where, name)) for name in anew)
             given = [os.fsdecode(text) for text in texts] if isinstance(texts, list | tuple) else []
             words = [*given, *(word for text in given for word in words_in(text))]
             words += mentioned_by(words, where)
@@ -456,7 +471,7 @@ class Watch:
                 if name is None:
                     continue
                 self.commanded.setdefault(name, version_of(name))
-                if self.commanded[name] is not None:
+                if self.commanded[name] is not None and name not in self.begun_anew:
                     self.note(name)
         except (TypeError, ValueError, OSError):
             return  # a command that cannot be read is run all the same

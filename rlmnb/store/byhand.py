@@ -64,9 +64,12 @@ def began(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any] | None]") -> 
     return {**run, "before": before, **({"folders": left} if left else {})}
 
 
-def _with_abandoned(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any]]") -> "dict[str, Any]":
+def with_abandoned(run: "dict[str, Any]", earlier: "Sequence[dict[str, Any]]") -> "dict[str, Any]":
     """Return a trace that knows what only earlier runs of the cell have made on the disk."""
     made = {
+        path: now for each in [*earlier, run] for path, now in _mapping(each, "abandoned").items()
+    }
+    made |= {
         path: written.get("hash")
         for each in earlier
         for path, written in _mapping(each, "files_written").items()
@@ -192,7 +195,7 @@ def _lay_over(cell: "dict[str, Any]", entries: "list[Entry]", above: "set[Any]")
     same = _describes(entry) == wanted
     if (newer or not described) if same else (newer and not recorded):
         earlier = [known, *(each["run"] for each in entries)]
-        run = _with_abandoned(began(entry["run"], earlier), earlier)
+        run = with_abandoned(began(entry["run"], earlier), earlier)
         metadata["rlmnb"] = _with(record, {**entry, "run": run}, source, cell)
 
 

@@ -272,6 +272,14 @@ def test_a_header_that_does_again_what_it_has_done_is_fresh():
             "import warnings\nwarnings.simplefilter('ignore', FutureWarning)",
         ),
         ("y = eval('len(dir())')", "y = eval('len(dir())') + 0"),
+        (
+            "import logging\nfmt = 'A%(message)s'\nlogging.basicConfig(format=fmt)\ndel fmt",
+            "import logging\nfmt = 'B%(message)s'\nlogging.basicConfig(format=fmt)\ndel fmt",
+        ),
+        (
+            "import logging as log\ndef do(): log.basicConfig(format='A%(message)s')\ndo()\ndo = 1",
+            "import logging as log\ndef do(): log.basicConfig(format='B%(message)s')\ndo()\ndo = 1",
+        ),
     ],
 )
 def test_a_header_that_does_something_else_than_it_has_done_is_not(cell, edited):
@@ -368,6 +376,61 @@ def test_a_file_that_a_command_begins_anew_is_not_what_it_was():
         lab.run("c2")  # which adds to what it has added before
         lab.save()
         assert comes_to({"c2"})
+
+
+def test_a_file_is_known_by_the_name_that_a_command_was_given():
+    write("n = 'a'", "!echo hi > out_{n}.txt", "import glob\nprint(sorted(glob.glob('out_*')))")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", "n = 'b'")
+        lab.run()
+        lab.save()
+        assert comes_to({"c2"})
+        assert "out_a.txt was left by an earlier run of c1" in str(stale()["c2"])
+    assert replay(Session.open("nb.ipynb")).executed == ["c2"]
+    assert texts()[2] == "['out_b.txt']\n"
+
+
+def test_a_directory_that_is_made_if_it_is_not_there_settles():
+    write(
+        "import os\nd = 'one'",
+        "if not os.path.exists(d): os.makedirs(d)",
+        "print(os.path.exists('one'), os.path.exists('two'))",
+        "if not os.path.isdir('one/sub'): os.makedirs('one/sub')",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c0", "import os\nd = 'two'")
+        lab.run()
+        lab.save()
+        assert comes_to({"c2", "c3"})
+    assert replay(Session.open("nb.ipynb")).executed == ["c2", "c3"]
+    assert texts()[2] == "False True\n"
+    assert stale() == {}
+
+
+def test_what_is_written_to_by_whoever_logs_is_nothing_to_a_definition():
+    write(
+        "import logging, sys",
+        "h = logging.StreamHandler(sys.stdout)\nlogging.getLogger('a').addHandler(h)",
+        "def step(n): return n + 1",
+        "print(step(1))",
+        "h.flush()",
+    )
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.edit("c2", "def step(n): return n + 2")
+        lab.run("c0", "c2")
+        lab.save()
+        assert comes_to({"c3": ["step from c2 changed"], "c4": ["h from c3 changes"]})
+
+
+def test_after_a_script_variables_are_not_doubted():
+    write("%%bash\necho a", "g = iter([1, 2])", "print(next(g))")
+    with opened("nb.ipynb") as lab:
+        lab.run()
+        lab.save()
+        assert comes_to({})
 
 
 def test_a_listing_may_change_where_a_cell_above_it_that_writes_there_is_stale():
