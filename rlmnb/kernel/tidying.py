@@ -10,7 +10,7 @@ import genericpath
 import linecache
 import os
 import pathlib
-from functools import lru_cache
+import sysconfig
 from types import FrameType
 
 # Pillow, and so every figure that is saved, asks only to know whether to remove what has failed.
@@ -23,26 +23,28 @@ _MAKING = frozenset({"makedirs", "mkdir"})
 _PASSING_ON = frozenset(
     each.__code__.co_filename for each in (genericpath.exists, os.path.lexists, pathlib.Path.exists)
 )
+_LIBRARIES = ("<frozen", *{os.path.dirname(os.__file__), *sysconfig.get_paths().values()})
+_MOST_KNOWN = 64
 _CLEARS, _MAKES = "clears", "makes"
 
 
 def asks_for_nothing(frame: FrameType) -> bool:
     """Tell whether whoever asks, from this frame, does so whatever the answer is."""
-    return _is_of(_asking(frame), _PILLOW)
+    return _is_of(frame, _PILLOW)
 
 
 def asks_to_replace(frame: FrameType) -> bool:
     """Tell whether whoever asks for something that is there will have it gone, or overwritten."""
-    frame = _asking(frame)
     return _is_of(frame, _WRITEFILE) or _form(frame) == _CLEARS
 
 
 def asks_to_make(frame: FrameType) -> bool:
     """Tell whether whoever asks for a directory makes it if it is not there."""
-    return _form(_asking(frame)) == _MAKES
+    return _form(frame) == _MAKES
 
 
-def _asking(frame: FrameType) -> FrameType:
+def who_asks(frame: FrameType) -> FrameType:
+    """Return the frame from which something is asked, by way of Python's own library."""
     while frame.f_back is not None and frame.f_code.co_filename in _PASSING_ON:
         frame = frame.f_back
     return frame
@@ -53,12 +55,22 @@ def _is_of(frame: FrameType, place: tuple[str, str]) -> bool:
     return frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
 
 
+_known: dict[str, tuple[list[str], dict[int, str]]] = {}
+
+
 def _form(frame: FrameType) -> str | None:
-    lines = linecache.getlines(frame.f_code.co_filename)
-    return _forms("".join(lines)).get(frame.f_lineno)
+    file = frame.f_code.co_filename
+    if file.startswith(_LIBRARIES):
+        return None  # long files, and nobody's own
+    lines = linecache.getlines(file)
+    known = _known.get(file)
+    if known is None or known[0] is not lines:
+        if len(_known) > _MOST_KNOWN:
+            _known.clear()
+        known = _known[file] = (lines, _forms("".join(lines)))
+    return known[1].get(frame.f_lineno)
 
 
-@lru_cache(maxsize=64)
 def _forms(source: str) -> dict[int, str]:
     """Return the lines on which code asks for something only to remove it, or to make it."""
     try:

@@ -25,7 +25,7 @@ from rlmnb.kernel.commandwords import is_plausible, overwritten_by, words_in
 from rlmnb.kernel.offspring import Offspring
 from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
-from rlmnb.kernel.tidying import asks_for_nothing, asks_to_make, asks_to_replace
+from rlmnb.kernel.tidying import asks_for_nothing, asks_to_make, asks_to_replace, who_asks
 from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
@@ -216,19 +216,21 @@ class Watch:
         if not self._on or getattr(self._quiet, "now", False):
             return
         name = self.mine(path)
-        if name is None or self._is_passing(name):
+        if name is None or name in self.asked or self._is_passing(name):
             return
         self._take_in()
         if name in self.written:
             return
-        frame = _caller()
+        frame = who_asks(_caller())
         if asks_for_nothing(frame):
             return
-        if name not in self.asked and kind != MISSING and asks_to_replace(frame):
-            self._replacing.add(name)
-        if asks_to_make(frame):
-            with self.unheard():
+        with self.unheard():
+            if kind != MISSING and asks_to_replace(frame):
+                self._replacing.add(name)
+            makes = asks_to_make(frame)
+            if makes:
                 self._folder(name)
+        if makes:
             above = self.mine(os.path.dirname(name))
             if kind != MISSING and above is not None and above not in self._folders:
                 self.asked.setdefault(above, "directory")  # whoever makes it asks for this first
