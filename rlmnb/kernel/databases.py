@@ -39,6 +39,8 @@ class Databases:
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
+        # Those that cells have made themselves: of others nobody knows who else listens.
+        self._own: dict[str, int] = {}
         self._names: dict[str, tuple[int, list[Any]]] = {}
         self._changing = False
         # Some cell has used a way that is not heard.
@@ -56,7 +58,7 @@ class Databases:
             return
         for name in look.reads - look.code.writes:
             value: Any = self._namespace.get(name)
-            if type(value) is sqlite.Connection:
+            if type(value) is sqlite.Connection and self._own.get(name) == id(value):
                 with suppress(sqlite.Error):
                     value.set_authorizer(self._hear)
                     self._names[name] = (id(value), _kept(value))
@@ -66,9 +68,10 @@ class Databases:
         self._changing = self._changing or not (action in _LOOKING or pragma)
         return 0
 
-    def only_asked(self) -> set[str]:
+    def only_asked(self, look: Look) -> set[str]:
         """Stop to listen; return the variables whose connections nobody has told to do anything."""
         names, self._names = self._names, {}
+        self._note_own(look)
         found = set()
         for name, (address, was) in names.items():
             value: Any = self._namespace.get(name)
@@ -77,6 +80,15 @@ class Databases:
                     value.set_authorizer(None)
                     found |= {name} if _kept(value) == was else set()
         return set() if self._changing else found
+
+    def _note_own(self, look: Look) -> None:
+        code, sqlite = look.code, sys.modules.get("sqlite3")
+        if code is None or sqlite is None or "connect" not in code.attributes:
+            return
+        if "sqlite3" in look.reads | code.imports | set(code.bound.values()):
+            made = {name: self._namespace.get(name) for name in code.writes}
+            is_one = {name for name, value in made.items() if type(value) is sqlite.Connection}
+            self._own |= {name: id(made[name]) for name in is_one}
 
 
 def _kept(connection: Any) -> list[Any]:

@@ -242,7 +242,7 @@ class Tracker:
         look, self._look = self._look, None
         assert look is not None
         self.watch.stop()
-        heard, asked = self.hidden.listeners.heard(), self._databases.only_asked()
+        heard, asked = self.hidden.listeners.heard(), self._databases.only_asked(look)
         if "subprocess" in self.watch.flags:
             heard["$environ"] = None  # another program was given all of it
         forked = self.hidden.listeners.forked
