@@ -111,9 +111,10 @@ class Seeing:
             unseen, packages = frozenset[str](), frozenset({UNKNOWN})
         else:
             unseen, packages = self._out_of_sight(look, now, old, settings)
+        remembers = REMEMBERS in packages
         filtered = filtered or bool(settings.filters) or self._may_have_warned(look.code)
-        unseen |= frozenset() if filtered else {"$warnings"}
-        if failed or REMEMBERS in packages or self._reaches_local_modules(look):
+        unseen |= frozenset() if filtered or remembers else {"$warnings"}
+        if failed or remembers or self._reaches_local_modules(look):
             heard = {}
         asked = {
             state: keys for state, keys in heard.items() if keys is not None and state not in unseen

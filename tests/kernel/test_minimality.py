@@ -395,6 +395,19 @@ CASES = {
         [0, 2, 3],
         {0: "import functools, os\nos.environ['A'] = '2'"},
     ),
+    "a warning that was caught by a function that remembers": Case(
+        [
+            (
+                "import functools, warnings\n@functools.cache\ndef f():\n"
+                "    try: return warnings.warn('w')\n    except Warning: return 'caught'"
+            ),
+            "warnings.simplefilter('error')",
+            "f();",
+            "print(f())",
+        ],
+        [1, 2, 3],
+        {1: "warnings.simplefilter('ignore')"},
+    ),
     "an item of a library's table": Case(
         [
             "import mimetypes\ndef put(end, kind): mimetypes.types_map[end] = kind",
