@@ -538,7 +538,9 @@ class Tracker:
         spec = getattr(sys.modules.get(name), "__spec__", None)  # a reload makes another one
         known = self._made_of.get(full)
         if known is not None and known[0] is spec:
-            self.watch.read[full] = known[1]
+            if known[1]["hash"] != self.watch.read[full]["hash"]:
+                # It was written anew since: what is in the module is what counts, not the file.
+                del self.watch.read[full]
         else:
             self._made_of[full] = (spec, self.watch.read[full])
 

@@ -772,6 +772,12 @@ CASES = {
         {2: "y = 2"},
         start={"helper.py": "class C:\n    n = 0\n"},
     ),
+    "a local module that a cell writes anew after its import": Case(
+        ["import helper", "open('helper.py', 'w').write('n = 9');", "print(helper.n)", "x = 1"],
+        [2],
+        {2: "print(helper.n, 'still')"},
+        start={"helper.py": "n = 0\n"},
+    ),
     "a list that a module and a variable share": Case(
         ["import helper\nfrom helper import items", "items.append(1)", "print(helper.items)"],
         [0, 1, 2],
