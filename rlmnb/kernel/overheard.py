@@ -176,11 +176,10 @@ class Environment:
         decode = getattr(os.environ, "decodekey", os.fsdecode)
         return frozenset(keyed(self.state, decode(key)) for key in stand.asked)
 
-    @staticmethod
-    def _put(old: _Dict, new: _Dict) -> None:
-        for place in (os.environ, getattr(os, "environb", None)):
+    def _put(self, old: _Dict, new: _Dict) -> None:
+        for place in self._places:  # a cell may have set others since
             if getattr(place, "_data", None) is old:
-                place._data = new  # type: ignore[union-attr]
+                place._data = new
 
 
 class OptionsOfPandas:
@@ -212,6 +211,7 @@ class OptionsOfPandas:
         for section, stand in stands.items():
             if config._global_config.get(section) is stand:
                 config._global_config[section] = stand.real
+            stand.retire()
         if any(stand.gone_through for stand in stands.values()):
             return None
         asked = {f"{section}.{key}." for section, stand in stands.items() for key in stand.asked}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import os
 
+import pandas
 import pytest
+from pandas._config.config import _global_config
 
-from rlmnb.kernel.overheard import Environment, Listeners, Stand
+from rlmnb.kernel.overheard import Environment, Listeners, OptionsOfPandas, Stand
 
 KEYS = {"a": 1, "b": {"c": 2}}
 ALL = None
@@ -86,6 +88,26 @@ def test_the_environment_is_itself_again_and_what_was_set_stays(monkeypatch):
     ours.listen()
     assert dict(os.environ) == dict(os.environ)
     assert ours.heard() is None
+
+
+def test_an_environment_that_a_cell_has_put_aside_is_itself_again(monkeypatch):
+    ours, real, data = Environment(), os.environ, os.environ._data
+    ours.listen()
+    monkeypatch.setattr(os, "environ", {})
+    ours.heard()
+    assert real._data is data
+
+
+def test_options_that_somebody_keeps_at_hand_stay_the_present_ones():
+    ours = OptionsOfPandas()
+    ours.listen()
+    kept = _global_config["display"]
+    with pandas.option_context("display.width", 90):
+        assert kept["width"] == 90
+    assert kept["precision"] == pandas.get_option("display.precision")
+    assert ours.heard() == {"$pandas[display.width]", "$pandas[display.precision]"}
+    with pandas.option_context("display.precision", 3):
+        assert kept["precision"] == 3
 
 
 def test_what_a_forked_process_asks_for_nobody_knows():
