@@ -6,7 +6,7 @@ what each statement is about to do, once for each that is compiled.
 
 from __future__ import annotations
 
-import sys
+import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,9 +14,12 @@ from typing import Any
 from rlmnb.kernel.look import Look
 from rlmnb.kernel.modules import PREFIX
 
-_PRAGMA = 19
-# SELECT, READ, FUNCTION and RECURSIVE: what only looks.
-_LOOKING = frozenset({21, 20, 31, 33})
+_LOOKING = frozenset(
+    {
+        sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_SELECT,
+    }
+)  # fmt: skip
 _LOOKING_PRAGMAS = frozenset(
     {
         "database_list", "foreign_key_list", "index_info", "index_list", "index_xinfo",
@@ -49,8 +52,7 @@ class Databases:
     def listen(self, look: Look) -> None:
         """Begin to listen to those that a cell can reach."""
         self._names, self._changing = {}, False
-        sqlite = sys.modules.get("sqlite3")
-        if sqlite is None or look.code is None:
+        if look.code is None:
             return
         self._unheard = self._unheard or not _UNHEARD.isdisjoint(look.code.attributes)
         local = any(name.startswith(PREFIX) for name in look.reads)
@@ -58,13 +60,13 @@ class Databases:
             return
         for name in look.reads - look.code.writes:
             value: Any = self._namespace.get(name)
-            if type(value) is sqlite.Connection and self._own.get(name) == id(value):
-                with suppress(sqlite.Error):
+            if type(value) is sqlite3.Connection and self._own.get(name) == id(value):
+                with suppress(sqlite3.Error):
                     value.set_authorizer(self._hear)
                     self._names[name] = (id(value), _kept(value))
 
     def _hear(self, action: int, what: str | None, *_: Any) -> int:
-        pragma = action == _PRAGMA and what in _LOOKING_PRAGMAS
+        pragma = action == sqlite3.SQLITE_PRAGMA and what in _LOOKING_PRAGMAS
         self._changing = self._changing or not (action in _LOOKING or pragma)
         return 0
 
@@ -76,18 +78,18 @@ class Databases:
         for name, (address, was) in names.items():
             value: Any = self._namespace.get(name)
             if id(value) == address:
-                with suppress(sys.modules["sqlite3"].Error):
+                with suppress(sqlite3.Error):
                     value.set_authorizer(None)
                     found |= {name} if _kept(value) == was else set()
         return set() if self._changing else found
 
     def _note_own(self, look: Look) -> None:
-        code, sqlite = look.code, sys.modules.get("sqlite3")
-        if code is None or sqlite is None or "connect" not in code.attributes:
+        code = look.code
+        if code is None or "connect" not in code.attributes:
             return
         if "sqlite3" in look.reads | code.imports | set(code.bound.values()):
             made = {name: self._namespace.get(name) for name in code.writes}
-            is_one = {name for name, value in made.items() if type(value) is sqlite.Connection}
+            is_one = {name for name, value in made.items() if type(value) is sqlite3.Connection}
             self._own |= {name: id(made[name]) for name in is_one}
 
 

@@ -10,7 +10,6 @@ import genericpath
 import linecache
 import os
 import pathlib
-import sysconfig
 from types import FrameType
 
 # Pillow, and so every figure that is saved, asks only to know whether to remove what has failed.
@@ -23,31 +22,24 @@ _MAKING = frozenset({"makedirs", "mkdir"})
 _PASSING_ON = frozenset(
     each.__code__.co_filename for each in (genericpath.exists, os.path.lexists, pathlib.Path.exists)
 )
-_LIBRARIES = ("<frozen", *{os.path.dirname(os.__file__), *sysconfig.get_paths().values()})
 _MOST_KNOWN = 64
-_CLEARS, _MAKES = "clears", "makes"
+# Why somebody asks: whatever the answer is; to have it gone, or overwritten; to make it if missing.
+FOR_NOTHING, TO_REPLACE, TO_MAKE = "for nothing", "to replace", "to make"
 
 
-def asks_for_nothing(frame: FrameType) -> bool:
-    """Tell whether whoever asks, from this frame, does so whatever the answer is."""
-    return _is_of(frame, _PILLOW)
+def why_asked(frame: FrameType, libraries: tuple[str, ...]) -> str | None:
+    """Return why whoever asks from a frame does so, if it makes no difference what is there.
 
-
-def asks_to_replace(frame: FrameType) -> bool:
-    """Tell whether whoever asks for something that is there will have it gone, or overwritten."""
-    return _is_of(frame, _WRITEFILE) or _form(frame) == _CLEARS
-
-
-def asks_to_make(frame: FrameType) -> bool:
-    """Tell whether whoever asks for a directory makes it if it is not there."""
-    return _form(frame) == _MAKES
-
-
-def who_asks(frame: FrameType) -> FrameType:
-    """Return the frame from which something is asked, by way of Python's own library."""
+    The code of `libraries`, by the paths that theirs begin with, is not looked at.
+    """
     while frame.f_back is not None and frame.f_code.co_filename in _PASSING_ON:
         frame = frame.f_back
-    return frame
+    if _is_of(frame, _PILLOW):
+        return FOR_NOTHING
+    if _is_of(frame, _WRITEFILE):
+        return TO_REPLACE
+    file = frame.f_code.co_filename
+    return None if file.startswith(libraries) else _forms_in(file).get(frame.f_lineno)
 
 
 def _is_of(frame: FrameType, place: tuple[str, str]) -> bool:
@@ -58,17 +50,14 @@ def _is_of(frame: FrameType, place: tuple[str, str]) -> bool:
 _known: dict[str, tuple[list[str], dict[int, str]]] = {}
 
 
-def _form(frame: FrameType) -> str | None:
-    file = frame.f_code.co_filename
-    if file.startswith(_LIBRARIES):
-        return None  # long files, and nobody's own
+def _forms_in(file: str) -> dict[int, str]:
     lines = linecache.getlines(file)
     known = _known.get(file)
     if known is None or known[0] is not lines:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         known = _known[file] = (lines, _forms("".join(lines)))
-    return known[1].get(frame.f_lineno)
+    return known[1]
 
 
 def _forms(source: str) -> dict[int, str]:
@@ -86,9 +75,9 @@ def _forms(source: str) -> dict[int, str]:
 
 
 def _form_of(node: ast.If) -> str | None:
-    test, does, form = node.test, _REMOVING, _CLEARS
+    test, does, form = node.test, _REMOVING, TO_REPLACE
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, does, form = test.operand, _MAKING, _MAKES
+        test, does, form = test.operand, _MAKING, TO_MAKE
     what = _what(test, _ASKING)
     alone = all(
         isinstance(each, ast.Expr) and _what(each.value, does) == what for each in node.body

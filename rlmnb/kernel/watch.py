@@ -25,7 +25,7 @@ from rlmnb.kernel.commandwords import is_plausible, overwritten_by, words_in
 from rlmnb.kernel.offspring import Offspring
 from rlmnb.kernel.paths import beside, kind_of, open_among, version_of
 from rlmnb.kernel.scripts import mentioned_by
-from rlmnb.kernel.tidying import asks_for_nothing, asks_to_make, asks_to_replace, who_asks
+from rlmnb.kernel.tidying import FOR_NOTHING, TO_MAKE, TO_REPLACE, why_asked
 from rlmnb.kernel.unfound import Unfound
 from rlmnb.kernel.wildcards import found_by, listed_by
 from rlmnb.store.layout import BESIDE
@@ -221,25 +221,28 @@ class Watch:
         self._take_in()
         if name in self.written:
             return
-        frame = who_asks(_caller())
-        if asks_for_nothing(frame):
-            return
         with self.unheard():
-            if kind != MISSING and asks_to_replace(frame):
-                self._replacing.add(name)
-            makes = asks_to_make(frame)
-            if makes:
-                self._folder(name)
-        if makes:
-            above = self.mine(os.path.dirname(name))
-            if kind != MISSING and above is not None and above not in self._folders:
-                self.asked.setdefault(above, "directory")  # whoever makes it asks for this first
+            why = why_asked(_caller(), self._foreign)
+        if why == FOR_NOTHING:
+            return
+        if why == TO_REPLACE and kind != MISSING:
+            self._replacing.add(name)
+        if why == TO_MAKE:
+            self._note_wanted(name)
         if name in self._folders:
             return  # it has just tried to make it, or to take it away
         # What is found in a directory that the cell itself made is no find.
         if kind == MISSING or all(was != MISSING for was in self._was_above(name)):
             self.asked.setdefault(name, kind)
         self._tell()
+
+    def _note_wanted(self, name: str) -> None:
+        """Take down that a directory is made where it is missing, as the library would."""
+        with self.unheard():
+            self._folder(name)
+        above = self.mine(os.path.dirname(name))
+        if self._was[name] != MISSING and above is not None and above not in self._folders:
+            self.asked.setdefault(above, "directory")
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if event not in _HEARD or not self._on or getattr(self._quiet, "now", False):
